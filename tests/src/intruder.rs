@@ -71,10 +71,17 @@ impl Intruder {
     /// # Panics
     /// The kernel refuses it, or it makes no packet.
     pub fn send(&self, forged: &Forged<'_>) {
-        let packet = forged.packet();
-        let to = SocketAddr::V4(forged.destination);
-        let sent = sendto(&self.socket, &packet, SendFlags::empty(), &to);
-        assert_eq!(sent, Ok(packet.len()), "{forged:?}");
+        self.send_packet(&forged.packet(), forged.destination);
+    }
+
+    /// Sends a packet as it is, from its IP header on.
+    ///
+    /// # Panics
+    /// The kernel refuses it.
+    pub fn send_packet(&self, packet: &[u8], destination: SocketAddrV4) {
+        let to = SocketAddr::V4(destination);
+        let sent = sendto(&self.socket, packet, SendFlags::empty(), &to);
+        assert_eq!(sent, Ok(packet.len()), "{packet:?}");
     }
 
     /// Sends bare SYNs from that many addresses that nobody has (RFC 2544 appendix C.2.2).

@@ -1,11 +1,12 @@
 //! Everything that can be wrong at the start, and what an operator's socket may be sent.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use admin::ReplyBody;
-use testbed::{Testbed, TestbedConfig};
-use whole::{Daemon, bed, run};
+use testbed::{Side, Testbed, TestbedConfig};
+use whole::{Daemon, TIMEOUT, bed, run, wait_for};
 
 const GOOD: &str = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n";
 
@@ -65,6 +66,65 @@ fn an_interface_that_vanishes_stops_its_traffic_and_nothing_else() {
         status.ports[0].fault.clone()
     });
     assert!(fault.is_some_and(|fault| fault.contains("removed")), "status must say it");
+    daemon.must(admin::Command::Stop);
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn a_port_comes_back_with_an_interface_of_its_name_and_connections_go_on() {
+    let bed = bed();
+    let mut daemon = Daemon::start(
+        bed.server(),
+        "ports = [\"xdp:veth0\"]\nlisten = [\"tcp:10.77.0.2:7\"]\n[workers]\njob = \"tcp-echo\"\n",
+    );
+    let connect = || {
+        let connect = || TcpStream::connect("10.77.0.2:7");
+        let stream = bed.client().enter(connect).expect("the namespace is there");
+        let stream = stream.expect("the daemon listens");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("it is a time");
+        stream
+    };
+    let echo = |stream: &mut TcpStream, text: &[u8]| {
+        stream.write_all(text).expect("the connection is there");
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer).expect("an answer comes");
+        assert_eq!(answer, text);
+    };
+    let ip = |side: &Side, words: &str| {
+        let (status, _, said) = run(side.command("ip").args(words.split(' ')));
+        assert!(status.success(), "ip {words}: {said}");
+    };
+    let mut before = connect();
+    echo(&mut before, b"before");
+    for round in 1..=2 {
+        ip(bed.server(), "link del veth0");
+        let (said, wrong) =
+            wait_for("status that says it", || match daemon.try_calisto("status") {
+                (status, out, wrong) if status.code() == Some(1) => Ok((out, wrong)),
+                (status, ..) => Err(format!("{status}")),
+            });
+        assert!(said.contains("FAULT") && said.contains("removed"), "{said}");
+        assert!(wrong.contains("xdp:veth0 moves nothing"), "{wrong}");
+
+        // Another pair, with link addresses of its own.
+        let (client, server) = (bed.client(), bed.server());
+        let far = format!("link add veth0 type veth peer name veth0 netns {}", client.namespace());
+        ip(server, &far);
+        for (side, address) in [(server, "10.77.0.2/24"), (client, "10.77.0.1/24")] {
+            ip(side, &format!("addr add {address} dev veth0"));
+            ip(side, "link set veth0 up");
+        }
+        wait_for("status that is well again", || match daemon.try_calisto("status") {
+            (status, ..) if status.success() => Ok(()),
+            (_, out, wrong) => Err(out + &wrong),
+        });
+        echo(&mut connect(), b"a new connection");
+        echo(&mut before, format!("after {round}").as_bytes());
+        let told = daemon.said();
+        let count = |part: &str| told.lines().filter(|line| line.contains(part)).count();
+        assert_eq!(count("port xdp:veth0 moves nothing"), round, "{told}");
+        assert_eq!(count("port xdp:veth0 works again"), round, "{told}");
+    }
     daemon.must(admin::Command::Stop);
     assert!(daemon.wait().success());
 }

@@ -12,6 +12,8 @@ const PYTHON: &str = "/usr/bin/python3";
 const KILL: u64 = 1 << 5;
 const NET_BIND_SERVICE: u64 = 1 << 10;
 const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+const IPC_LOCK: u64 = 1 << 14;
 const SYS_PTRACE: u64 = 1 << 19;
 const SYS_NICE: u64 = 1 << 23;
 const BPF: u64 = 1 << 39;
@@ -50,6 +52,7 @@ fn may_have(thread: &str) -> u64 {
     match thread {
         "dispatcher" => BPF | SYS_NICE | KILL,
         "attach" => BPF | NET_ADMIN | NET_BIND_SERVICE,
+        "ports" => BPF | NET_ADMIN | NET_RAW | IPC_LOCK,
         _ => 0,
     }
 }

@@ -90,7 +90,8 @@ fn a_daemon_a_slice_and_the_kernel_share_one_nic_and_none_needs_the_others() {
         .expect("this test needs root and the ip command");
     let fixture = Fixture::new(&bed);
     let all = usize::from(FLOWS);
-    let config = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n[workers]\ncount = 1\n";
+    let config =
+        "ports = [\"xdp:veth0@0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n[workers]\ncount = 1\n";
     let mut daemon = Daemon::start(bed.server(), config);
     let spec = SliceSpec {
         filter: Some(format!("udp dst port {SLICE}")),

@@ -1,11 +1,12 @@
 //! Real packets between the Linux kernel and the daemon, over every kind of port.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use base::Nanos;
 use testbed::{Testbed, TestbedConfig};
-use whole::{Daemon, Flows, run};
+use whole::{Daemon, Flows, Intruder, run, wait_for};
+use wire::build::UdpPacket;
 
 fn bed(config: TestbedConfig) -> Testbed {
     Testbed::new(config).expect("this test needs root and the ip command")
@@ -13,6 +14,13 @@ fn bed(config: TestbedConfig) -> Testbed {
 
 fn echo_config(port: &str, more: &str) -> String {
     format!("ports = [{port:?}]\nlisten = [\"udp:10.77.0.2:7\"]\n{more}")
+}
+
+fn until_counted(daemon: &Daemon, counter: &str, count: u64) {
+    wait_for(counter, || match daemon.counter(counter) {
+        now if now == count => Ok(()),
+        now => Err(now.to_string()),
+    });
 }
 
 fn echo_is_perfect(bed: &Testbed, flows: usize, rounds: usize) {
@@ -47,6 +55,22 @@ fn a_queue_other_than_the_first_is_served_too() {
     let config = "ports = [\"xdp:veth0@0\", \"xdp:veth0@1\"]\nlisten = [\"udp:10.77.0.2:7\"]\n";
     let _daemon = Daemon::start(bed.server(), config);
     echo_is_perfect(&bed, 40, 10);
+}
+
+#[test]
+fn a_veth_of_four_queues_as_ip_makes_it_loses_nothing_and_status_says_its_queues() {
+    // Nothing is switched off, nothing is told beforehand: as after `ip link add`.
+    let bed = bed(TestbedConfig {
+        queues: 4,
+        offloads: true,
+        static_neighbours: false,
+        ..TestbedConfig::default()
+    });
+    let daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", "[workers]\ncount = 3\n"));
+    echo_is_perfect(&bed, 100, 200);
+    assert_eq!(daemon.counter("dispatched_packets"), 100 * 201);
+    let status = daemon.calisto("status");
+    assert!(status.contains("4 queues"), "{status}");
 }
 
 #[test]
@@ -93,21 +117,34 @@ fn ipv6_is_echoed_as_ipv4_is() {
 }
 
 #[test]
-fn partial_checksums_of_a_kernel_peer_are_dropped_unless_the_link_is_trusted() {
+fn a_checksum_left_open_by_a_kernel_is_accepted_and_a_wrong_one_only_on_a_trusted_link() {
     let bed = bed(TestbedConfig { offloads: true, ..TestbedConfig::default() });
-    {
-        let daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", ""));
-        let sent = bed.client().enter(|| {
-            let local = "10.77.0.1:0".parse().expect("an address");
-            let mut flows = Flows::new(1, local, "10.77.0.2:7".parse().expect("an address"));
-            flows.run(3, 1);
-            flows.received
-        });
-        assert_eq!(sent.expect("the namespace is there"), 0);
-        assert_eq!(daemon.counter("drop_bad_checksum"), 3);
+    let destination = "10.77.0.2:7".parse().expect("an address");
+    let datagram = UdpPacket {
+        source_mac: [0; 6],
+        destination_mac: [0; 6],
+        source: "10.77.0.1:4000".parse().expect("an address"),
+        destination: SocketAddr::V4(destination),
+        payload: b"damaged on its way",
+        vlan: None,
+    };
+    let mut wrong = vec![0; datagram.len()];
+    datagram.write(&mut wrong).expect("it fits into a packet");
+    // Behind the Ethernet header, which the kernel writes.
+    let mut wrong = wrong.split_off(14);
+    wrong[20 + 6] ^= 0x40;
+    let intruder = Intruder::new(bed.client());
+    for port in ["xdp:veth0", "af_packet:veth0"] {
+        let daemon = Daemon::start(bed.server(), &echo_config(port, ""));
+        echo_is_perfect(&bed, 5, 5);
+        assert_eq!(daemon.counter("drop_bad_checksum"), 0, "{port}");
+        intruder.send_packet(&wrong, destination);
+        until_counted(&daemon, "drop_bad_checksum", 1);
     }
-    let _daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", "trust_link = true\n"));
-    echo_is_perfect(&bed, 5, 5);
+    let daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", "trust_link = true\n"));
+    intruder.send_packet(&wrong, destination);
+    until_counted(&daemon, "dispatched_packets", 1);
+    assert_eq!(daemon.counter("drop_bad_checksum"), 0);
 }
 
 #[test]

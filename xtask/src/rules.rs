@@ -189,7 +189,6 @@ pub(crate) const MAX_FIELDS: usize = 12;
 const MANY_FIELDS: &[(&str, &str, usize)] = &[
     ("policy", "Control", 17),
     ("chain", "Tables", 15),
-    ("port", "XdpPort", 15),
     ("load", "Report", 41),
     ("netsim", "Simulation", 17),
     ("replay", "Report", 23),

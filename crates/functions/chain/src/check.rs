@@ -75,7 +75,7 @@ fn check_port(port: &PortSpec) -> Result<(), String> {
     };
     let queues = sys::ethtool::channels(interface).map_err(|error| error.to_string())?.rx;
     match port {
-        PortSpec::Xdp { queue, .. } if u32::from(queue.0) >= queues => Err(format!(
+        PortSpec::Xdp { queue: Some(queue), .. } if u32::from(queue.0) >= queues => Err(format!(
             "{interface} has no queue {}: it has {queues}, counted from 0; `ethtool -L {interface} \
              combined {}` gives it more, if its driver can",
             queue.0,

@@ -187,7 +187,7 @@ fn check_count(name: &str, ports: usize) -> Result<(), SliceError> {
     }
 }
 
-/// A queue that is named twice.
+/// A port with a queue that another has, too.
 fn twice(ports: &[PortSpec]) -> Option<String> {
     let queue = |spec: &PortSpec| match spec {
         PortSpec::Xdp { interface, queue, .. } => Some((interface.clone(), *queue)),
@@ -195,7 +195,13 @@ fn twice(ports: &[PortSpec]) -> Option<String> {
     };
     let again = |(index, spec)| {
         let of_this = queue(spec)?;
-        ports[..index].iter().any(|other| queue(other).as_ref() == Some(&of_this)).then_some(spec)
+        let shares = |other: &PortSpec| {
+            let (interface, number) = &of_this;
+            queue(other).is_some_and(|(there, taken)| {
+                there == *interface && (taken == *number || taken.is_none() || number.is_none())
+            })
+        };
+        ports[..index].iter().any(shares).then_some(spec)
     };
     ports.iter().enumerate().find_map(again).map(ToString::to_string)
 }

@@ -24,6 +24,10 @@ pub enum Calls {
     /// New sockets of netlink, TCP, UDP and UNIX, none of packets, none of AF_XDP; and numbers of
     /// interfaces by their names.
     Sockets,
+    /// Opening ports anew: sockets of AF_XDP and of packets, links of XDP programs that it has, and
+    /// questions to drivers; no program is loaded. Beside [`Self::Sockets`] and
+    /// [`Self::Messages`].
+    Ports,
     /// Taking connections and descriptors from a listening socket that it has.
     Accepting,
     /// Memory and pipes that are shared with a program: memfd_create(2), pipe2(2), pidfd_open(2).
@@ -98,6 +102,7 @@ impl Calls {
                 libc::SYS_shutdown,
             ],
             Self::Sockets => return sockets(),
+            Self::Ports => return ports(),
             Self::Accepting => &[libc::SYS_accept4],
             Self::Sharing => &[
                 libc::SYS_memfd_create,
@@ -256,6 +261,19 @@ fn sockets() -> Vec<Entry> {
     const SIOCGIFINDEX: u64 = 0x8933;
     entries.push(only(libc::SYS_ioctl, 1, SIOCGIFINDEX));
     entries
+}
+
+fn ports() -> Vec<Entry> {
+    const LINK_CREATE: u64 = 28;
+    // linux/sockios.h: what a driver is and has is asked through any socket. Changing it takes
+    // CAP_NET_ADMIN as well.
+    const SIOCETHTOOL: u64 = 0x8946;
+    vec![
+        only(libc::SYS_socket, 0, libc::AF_XDP as u64),
+        only(libc::SYS_socket, 0, libc::AF_PACKET as u64),
+        only(libc::SYS_bpf, 0, LINK_CREATE),
+        only(libc::SYS_ioctl, 1, SIOCETHTOOL),
+    ]
 }
 
 /// The filter of these calls.

@@ -15,7 +15,7 @@ use crate::{Capabilities, Fault, Filter, Judge, OpenError, Port, PortCounters};
 
 /// Any kind of port.
 pub enum AnyPort {
-    /// A queue of an interface by AF_XDP.
+    /// Queues of an interface by AF_XDP.
     Xdp(Box<XdpPort>),
     /// An interface by a packet socket.
     AfPacket(Box<AfPacketPort>),
@@ -43,11 +43,22 @@ macro_rules! each {
 }
 
 impl AnyPort {
-    /// The AF_XDP queue in it, for what only that has: what is ours.
+    /// The AF_XDP queues in it, for what only that has: what is ours.
     pub fn as_xdp(&self) -> Option<&XdpPort> {
         match self {
             Self::Xdp(port) => Some(port),
             Self::Faulty(port) => port.inner().as_xdp(),
+            _ => None,
+        }
+    }
+}
+
+impl AnyPort {
+    /// The same, to go on with other sockets.
+    pub fn as_xdp_mut(&mut self) -> Option<&mut XdpPort> {
+        match self {
+            Self::Xdp(port) => Some(port),
+            Self::Faulty(port) => port.inner_mut().as_xdp_mut(),
             _ => None,
         }
     }

@@ -12,6 +12,11 @@ macro_rules! counters {
             /// How many there are.
             pub const COUNT: usize = [$(stringify!($name)),+].len();
 
+            /// Adds what another port, or a part of this one, has counted.
+            pub(crate) fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)+
+            }
+
             /// Every counter as (name, value, help). The order is append-only.
             pub fn each(&self) -> [(&'static str, u64, &'static str); Self::COUNT] {
                 [$((stringify!($name), self.$name, concat!($($help),+).trim_ascii())),+]

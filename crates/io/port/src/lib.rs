@@ -35,5 +35,5 @@ pub use counters::PortCounters;
 pub use filter::{Filter, FilterError, Judge};
 pub use open_error::OpenError;
 pub use opener::Opener;
-pub use port::{Capabilities, Fault, Port};
+pub use port::{Capabilities, Fault, LinkChecksums, Port, Queues};
 pub use spec::{PortSpec, SpecError};

@@ -5,11 +5,11 @@
 
 use std::os::fd::BorrowedFd;
 
-use base::{FrameMeta, Nanos, PortId, QueueId};
+use base::{FrameMeta, Nanos, PortId};
 use shm::{Batch, Consumer, Frame, FramePool, Producer};
 
 use crate::finish::finish;
-use crate::{Capabilities, Fault, Port, PortCounters};
+use crate::{Capabilities, Fault, LinkChecksums, Port, PortCounters, Queues};
 
 /// Settings of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,10 @@ pub fn wire_with(config: &WireConfig) -> (MemoryPort, MemoryPort) {
             mtu: config.mtu,
             cuts_segments: false,
             zero_copy: true,
-            queue: QueueId(0),
-            queues: 1,
+            queues: Queues::All(1),
             needs_wakeup: false,
             kernel_answers_arp: false,
-            trust_link: false,
+            checksums: LinkChecksums::Complete,
             mac: Some(config.macs[side]),
         },
     };

@@ -8,7 +8,7 @@ use shm::FramePool;
 use crate::af_packet::AfPacketPort;
 use crate::pcap::{PcapOptions, PcapPort};
 use crate::tap::TapPort;
-use crate::xdp::{AttachMode, Take, Umem, XdpInterface, XdpPort};
+use crate::xdp::{AttachMode, Take, Umem, XdpInterface, XdpPort, XdpSockets};
 use crate::{AnyPort, Filter, OpenError, Port, PortSpec};
 
 /// Opens the ports of one pool.
@@ -53,8 +53,8 @@ impl Opener {
             PortSpec::Xdp { interface, queue, attach, take, options } => {
                 let interface = self.interface(interface, *attach, *take)?;
                 let (umem, filter) = (&self.umem, filter.as_ref());
-                let port =
-                    XdpPort::open_filtered(&interface, id, *queue, umem, pool, options, filter)?;
+                let sockets = XdpSockets::open(&interface, id, *queue, umem, options)?;
+                let port = XdpPort::with_sockets(&interface, sockets, umem, pool, filter)?;
                 return Ok(AnyPort::Xdp(Box::new(port)));
             }
             PortSpec::AfPacket { interface, options } => {
@@ -111,6 +111,11 @@ impl Opener {
     /// Takes an interface whose program somebody else attached.
     pub fn adopt(&mut self, interface: Arc<XdpInterface>, mode: AttachMode, take: Take) {
         self.interfaces.push(Attached { interface, mode, take });
+    }
+
+    /// The frames of the pool, as the kernel knows them.
+    pub fn umem(&self) -> &Umem {
+        &self.umem
     }
 
     /// The interfaces with a program of ours.

@@ -83,25 +83,79 @@ pub struct Capabilities {
     pub cuts_segments: bool,
     /// Whether the NIC writes into our frames itself.
     pub zero_copy: bool,
-    /// The queue that this is.
-    pub queue: QueueId,
-    /// The queues of the interface; several ports can share it.
-    pub queues: u32,
+    /// The queues of the interface that this port serves.
+    pub queues: Queues,
     /// Whether transmitting needs a system call for each batch.
     pub needs_wakeup: bool,
     /// Whether the kernel sees the packets that are not ours, and so answers ARP and neighbour
     /// solicitations for us.
     pub kernel_answers_arp: bool,
-    /// Whether checksums of received packets may be incomplete and are accepted so.
-    pub trust_link: bool,
+    /// What is to be done about checksums of received packets.
+    pub checksums: LinkChecksums,
     /// The link address, where there is one.
     pub mac: Option<[u8; 6]>,
+}
+
+/// Which of an interface's receive queues a port serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queues {
+    /// All of them; how many. Of a file or a wire in memory: one.
+    All(u32),
+    /// One of several: other ports may serve the others.
+    One {
+        /// Its number, from 0.
+        queue: QueueId,
+        /// How many the interface uses.
+        of: u32,
+    },
+}
+
+impl Queues {
+    /// How many receive queues the interface uses.
+    pub fn of_interface(self) -> u32 {
+        match self {
+            Self::All(count) | Self::One { of: count, .. } => count,
+        }
+    }
+
+    /// The first that the port serves.
+    pub fn first(self) -> QueueId {
+        match self {
+            Self::All(_) => QueueId(0),
+            Self::One { queue, .. } => queue,
+        }
+    }
+}
+
+impl fmt::Display for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All(1) => f.write_str("1 queue"),
+            Self::All(count) => write!(f, "{count} queues"),
+            Self::One { queue, of } => write!(f, "queue {} of {of}", queue.0),
+        }
+    }
+}
+
+/// What a link's received checksums say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkChecksums {
+    /// Every sender completes them: they are verified.
+    Complete,
+    /// The sender at the other end may be a kernel of this host, which leaves a checksum open and
+    /// only sums the pseudo-header (`CHECKSUM_PARTIAL` of the kernel's documentation, as over
+    /// veth). Open ones are accepted; all others are verified, for a bridge may have sent on what
+    /// came by a wire.
+    MayBeOpen,
+    /// Nobody looks at them: an operator said so (`trust_link`).
+    Trusted,
 }
 
 /// Why a port moves nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The interface was removed; open the port anew when it is back.
+    /// The interface was removed. An AF_XDP port goes on with new sockets when one of the name is
+    /// there again; others are to be opened anew.
     Vanished,
     /// The interface is down; traffic goes on when it is set up again.
     Down,
@@ -118,7 +172,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Vanished => "the interface was removed: start again when it is back",
+            Self::Vanished => "the interface was removed",
             Self::Down => "the interface is down: set it up with `ip link set dev NAME up`",
             Self::EndOfFile => "the capture file has ended",
             Self::DamagedFile => {

@@ -1,4 +1,4 @@
-//! A port as people write it: `xdp:eth1@2,mode=generic`, `af_packet:eth1`, `tap:tap0`,
+//! A port as people write it: `xdp:eth1`, `xdp:eth1@2,mode=generic`, `af_packet:eth1`, `tap:tap0`,
 //! `pcap:in.pcap,out.pcap`.
 
 use std::fmt;
@@ -15,17 +15,17 @@ use crate::xdp::{AttachMode, CopyMode, Take, XdpOptions};
 /// A port and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortSpec {
-    /// A queue of an interface by AF_XDP.
+    /// Queues of an interface by AF_XDP.
     Xdp {
         /// The interface.
         interface: String,
-        /// Its queue.
-        queue: QueueId,
+        /// One of its queues; `None`: all that it uses when the port opens.
+        queue: Option<QueueId>,
         /// How the program hooks in.
         attach: AttachMode,
         /// What it takes.
         take: Take,
-        /// Settings of the queue.
+        /// Settings of each queue.
         options: XdpOptions,
     },
     /// An interface by a packet socket.
@@ -121,15 +121,15 @@ fn option<'a>(
 
 fn xdp<'a>(name: &str, parts: impl Iterator<Item = &'a str>) -> Result<PortSpec, SpecError> {
     let (interface, mut queue) = match name.split_once('@') {
-        None => (name, 0),
-        Some((interface, queue)) => (interface, number("queue", Some(queue))?),
+        None => (name, None),
+        Some((interface, queue)) => (interface, Some(number("queue", Some(queue))?)),
     };
     let mut options = XdpOptions::default();
     let (mut attach, mut take) = (AttachMode::Probe, Take::Ours);
     for part in parts {
         let (key, value) = option(part, "xdp", &XDP_OPTIONS)?;
         match key {
-            "queue" if queue == 0 => queue = number(key, value)?,
+            "queue" if queue.is_none() => queue = Some(number(key, value)?),
             "queue" => {
                 return Err(SpecError(format!("{name} says its queue twice: leave one out")));
             }
@@ -161,7 +161,7 @@ fn xdp<'a>(name: &str, parts: impl Iterator<Item = &'a str>) -> Result<PortSpec,
         }
     }
     let interface = interface_name(interface)?;
-    Ok(PortSpec::Xdp { interface, queue: QueueId(queue), attach, take, options })
+    Ok(PortSpec::Xdp { interface, queue: queue.map(QueueId), attach, take, options })
 }
 
 fn af_packet<'a>(name: &str, parts: impl Iterator<Item = &'a str>) -> Result<PortSpec, SpecError> {
@@ -308,7 +308,7 @@ impl fmt::Display for PortSpec {
         match self {
             Self::Xdp { interface, queue, attach, take, options } => {
                 write!(f, "xdp:{interface}")?;
-                if queue.0 != 0 {
+                if let Some(queue) = queue {
                     write!(f, "@{}", queue.0)?;
                 }
                 match attach {

@@ -13,7 +13,7 @@ use sys::capability::Capability;
 use sys::interface;
 
 use crate::finish::finish;
-use crate::{Capabilities, Fault, OpenError, Port, PortCounters, sockopt};
+use crate::{Capabilities, Fault, LinkChecksums, OpenError, Port, PortCounters, Queues, sockopt};
 
 /// Settings of a TAP interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,11 +81,13 @@ impl TapPort {
             mtu,
             cuts_segments: false,
             zero_copy: false,
-            queue,
-            queues: if options.multi_queue { found.rx_queues } else { 1 },
+            queues: match options.multi_queue {
+                true => Queues::One { queue, of: found.rx_queues },
+                false => Queues::All(1),
+            },
             needs_wakeup: true,
             kernel_answers_arp: false,
-            trust_link: false,
+            checksums: LinkChecksums::Complete,
             mac: Some(mac),
         };
         let counters = PortCounters::default();
@@ -105,7 +107,7 @@ impl TapPort {
 impl Port for TapPort {
     fn rx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize {
         let Some(fd) = &self.fd else { return 0 };
-        let queue = self.capabilities.queue;
+        let queue = self.capabilities.queues.first();
         let mut received = 0;
         let mut stopped = None;
         while !batch.is_full() {

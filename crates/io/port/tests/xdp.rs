@@ -10,7 +10,7 @@ use common::xdp::*;
 use common::*;
 use port::af_packet::{AfPacketOptions, AfPacketPort};
 use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
-use port::{Fault, OpenError, Port};
+use port::{Fault, LinkChecksums, OpenError, Opener, Port, PortSpec, Queues};
 use shm::{Batch, FramePool, PoolConfig};
 use testbed::TestbedConfig;
 
@@ -99,7 +99,7 @@ fn every_queue_of_an_interface_works_over_one_pool() {
                 .unwrap_or_else(|error| panic!("{error}"))
         })
         .collect();
-    assert_eq!(ports[1].capabilities().queues, 2);
+    assert_eq!(ports[1].capabilities().queues, Queues::One { queue: QueueId(1), of: 2 });
     for index in 0..64 {
         let client = client(&bed);
         client.send(&[index; 20]).expect("the link is up");
@@ -125,6 +125,45 @@ fn every_queue_of_an_interface_works_over_one_pool() {
     let received: Vec<u64> = ports.iter().map(|port| port.counters().rx_packets).collect();
     assert!(received[0] > 0 && received[1] > 0, "64 flows reach both queues: {received:?}");
     ports.iter_mut().for_each(|port| port.close(&mut pool));
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn a_port_without_a_queue_is_all_queues_of_its_interface() {
+    let bed = bed(TestbedConfig { queues: 4, ..TestbedConfig::default() });
+    let mut pool = pool();
+    let spec: PortSpec = "xdp:veth0".parse().expect("a port");
+    let mut port = bed
+        .server()
+        .enter(|| Opener::new(&pool).open(&spec, PortId(5), &mut pool))
+        .expect("the namespace is there")
+        .unwrap_or_else(|error| panic!("{error}"));
+    let interface = Arc::clone(port.as_xdp().expect("it is one").interface());
+    interface.ours().add(echo_of(&bed)).expect("the map has room");
+    let capabilities = port.capabilities();
+    assert_eq!(capabilities.queues, Queues::All(4));
+    assert_eq!(capabilities.checksums, LinkChecksums::MayBeOpen, "a kernel is at the other end");
+    assert!(capabilities.mode.ends_with("4 queues"), "{}", capabilities.mode);
+    let mut seen = [0; 4];
+    for index in 0..128 {
+        let client = client(&bed);
+        client.send(&[index; 20]).expect("the link is up");
+        // Asleep until it comes, whichever queue that is.
+        let fd = port.poll_fd().expect("the kernel is behind it");
+        assert!(sys::poll::wait_readable(fd, Nanos::from_secs(10)), "packet {index}");
+        let mut batch = Batch::new();
+        port.rx(&mut pool, &mut batch, sys::clock::now());
+        assert_eq!(batch.len(), 1, "packet {index}");
+        seen[usize::from(batch[0].meta().queue.0)] += 1;
+        batch.iter_mut().for_each(turn_round);
+        transmit(&mut port, &mut pool, &mut batch);
+        let mut answer = [0; 64];
+        assert_eq!(client.recv(&mut answer).expect("an answer comes back"), 20);
+        port.prepare_wait(&mut pool);
+    }
+    assert!(seen.iter().all(|&count| count > 0), "128 flows reach every queue: {seen:?}");
+    assert_eq!(port.counters().rx_packets, 128);
+    port.close(&mut pool);
     assert_eq!(pool.outstanding(), 0);
 }
 
@@ -272,7 +311,7 @@ fn open_checksums_of_a_trusted_link_are_finished_on_the_way_back() {
         let mut pool = pool();
         let options = XdpOptions { trust_link: true, ..XdpOptions::default() };
         let mut port = server(&bed, AttachMode::Native, &mut pool, &options);
-        assert!(port.capabilities().trust_link);
+        assert_eq!(port.capabilities().checksums, LinkChecksums::Trusted);
         let client = client(&bed);
         client.send(b"summed by nobody yet").expect("the link is up");
         echo(&mut port, &mut pool, 1);

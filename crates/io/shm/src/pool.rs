@@ -6,6 +6,7 @@
 //! exists) or *kernel* (an address was given to a kernel ring), and only the pool changes that.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::frame::Frame;
 use crate::region::{Region, RegionError, RegionKind};
@@ -41,7 +42,7 @@ enum ChunkState {
 /// All frames of one region.
 pub struct FramePool {
     /// `None` only while dropping.
-    region: Option<Region>,
+    region: Option<Arc<Region>>,
     config: PoolConfig,
     /// Chunk numbers at home; chunk 0 holds the region header and is never among them.
     /// Last in, first out: the chunk used last is the one still in cache.
@@ -69,7 +70,7 @@ impl FramePool {
             Region::create("calisto-frames", RegionKind::Frames, chunk, frames as usize * chunk)
                 .map_err(PoolError::Region)?;
         Ok(Self {
-            region: Some(region),
+            region: Some(Arc::new(region)),
             config,
             free: (1..=frames).rev().collect(),
             place: vec![ChunkState::Home; frames as usize + 1],
@@ -125,7 +126,8 @@ impl FramePool {
     }
 
     /// The region, to register it with the kernel (AF_XDP: offset 0 of the UMEM is offset 0 here).
-    pub fn region(&self) -> &Region {
+    /// It stays mapped for as long as a clone of it is kept, whatever becomes of the pool.
+    pub fn region(&self) -> &Arc<Region> {
         self.region.as_ref().expect("only `drop` takes the region")
     }
 

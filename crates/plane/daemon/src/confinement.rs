@@ -5,13 +5,14 @@
 //! | event loop | BPF map elements, CPUs and signals of programs that share cores, reading /proc and /sys, the admin socket's file |
 //! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, which BPF programs control groups have, reading /proc, its socket's file |
 //! | workers, closers, log, signals | memory and the descriptors that they have |
+//! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back |
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
 //! | service | messages to the service manager |
 //! | the process that looks for open sockets | descriptors of other processes, and nothing else |
 //!
-//! No thread opens other files, executes, traces, loads programs, or makes raw sockets. What needs
-//! more is done before: ports are open, programs and maps are loaded.
+//! No thread opens other files, executes, traces or loads programs, and none but `ports` makes raw
+//! sockets. What needs more is done before: ports are open, programs and maps are loaded.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -30,6 +31,7 @@ pub(crate) enum Role {
     AttachServer,
     Worker,
     Closer,
+    Ports,
     Admin,
     AdminClient,
     Log,
@@ -117,6 +119,17 @@ impl Role {
             Self::Signals => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Service => Rights { calls: &[Messages], ..Rights::NOTHING },
             Self::Closer | Self::Log => Rights::NOTHING,
+            Self::Ports => Rights {
+                capabilities: &[
+                    Capability::Bpf,
+                    Capability::IpcLock,
+                    Capability::NetAdmin,
+                    Capability::NetRaw,
+                ],
+                calls: &[Files, Messages, Calls::Ports, Sockets, Waiting],
+                reads: &["/proc", "/sys"],
+                ..Rights::NOTHING
+            },
             Self::Admin => Rights {
                 calls: &[Accepting, Files, Messages, Replacing, Sockets, Threads],
                 ..Rights::NOTHING

@@ -55,7 +55,7 @@ pub(crate) struct EventLoop {
     /// Times that an operator has asked for the end.
     pub(crate) stops_asked: u32,
     pub(crate) drain: Drain,
-    port_faults: PortFaults,
+    pub(crate) port_faults: PortFaults,
     /// How far its threads are confined, in the words of `calisto status`.
     pub(crate) confinement: &'static str,
     /// Absent when no application may attach.
@@ -121,7 +121,10 @@ impl EventLoop {
             let busy = self.send_connect_probe(now) | self.turn(now) | self.keep_cores(now);
             self.answer_one(now);
             self.note_load(now);
-            self.port_faults.note(now, &self.config.ports, self.dispatcher.ports());
+            if self.port_faults.is_due(now) {
+                let (ports, pool) = self.dispatcher.ports_and_pool();
+                self.port_faults.note(&self.config.ports, ports, pool);
+            }
             self.export();
             if busy {
                 self.wait_strategy.busy(now);

@@ -29,6 +29,7 @@ mod log;
 mod open_sockets;
 mod outside;
 mod port_faults;
+mod port_reopener;
 mod ring_memory;
 mod service;
 mod setup;
@@ -71,8 +72,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let _survived = Survived::start()?;
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
-    let Parts { mut event_loop, attach_server, asks } = setup::open(config)?;
+    let Parts { mut event_loop, attach_server, asks, port_reopener } = setup::open(config)?;
     log::start().map_err(cannot)?;
+    let port_reopener = port_reopener.start().map_err(cannot)?;
     let service = Service::connect();
     let attach_server = attach_server.map(|attach_server| {
         let asks = asks.clone();
@@ -107,6 +109,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     if let Some(engines) = event_loop.worker_pool.engines() {
         log::say(engines.summary());
     }
+    drop(port_reopener);
     // Questions that the attach server may wait with are answered by nobody from here on.
     drop(event_loop);
     let is_attach_server_well = attach_server.is_none_or(Watched::join);

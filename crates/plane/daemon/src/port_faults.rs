@@ -1,30 +1,57 @@
 //! Ports that move nothing any more, and those that do again: a line in the log each time.
 
+use std::sync::mpsc::Receiver;
+
 use base::Nanos;
 use datapath::DispatcherPort;
 use port::{AnyPort, Fault, Port};
+use shm::FramePool;
 
 use crate::log;
+use crate::port_reopener::Returned;
 
 /// Time between two looks at the ports: soon enough for a person.
 const EVERY: Nanos = Nanos::from_millis(100);
 
-/// What was told of each port last.
+/// What was told of each port last, and what comes back.
 #[derive(Debug, Default)]
 pub(crate) struct PortFaults {
     told: Vec<Option<Fault>>,
     due: Nanos,
+    /// Sockets of ports whose interface is there again; absent: nobody looks after them.
+    pub(crate) returned: Option<Receiver<Returned>>,
 }
 
 impl PortFaults {
-    /// Tells what has changed since the last look, at most every 100 ms. `names` are the ports as
-    /// they were configured, in the order of `ports`.
+    /// Whether it is time for [`Self::note`]: every 100 ms.
     #[inline]
-    pub(crate) fn note(&mut self, now: Nanos, names: &[String], ports: &[DispatcherPort<AnyPort>]) {
-        if now < self.due {
-            return;
+    pub(crate) fn is_due(&mut self, now: Nanos) -> bool {
+        let is_due = now >= self.due;
+        if is_due {
+            self.due = now + EVERY;
         }
-        self.due = now + EVERY;
+        is_due
+    }
+
+    /// Goes on with the ports that have come back, and tells what has changed since the last look.
+    /// `names` are the ports as they were configured, in the order of `ports`.
+    pub(crate) fn note(
+        &mut self,
+        names: &[String],
+        ports: &mut [DispatcherPort<AnyPort>],
+        pool: &mut FramePool,
+    ) {
+        // Closing the old sockets takes the kernel some milliseconds, in which other ports wait:
+        // once for each time that an interface comes back.
+        for Returned { port: number, sockets } in self.returned.iter().flat_map(Receiver::try_iter)
+        {
+            let Some(dispatcher_port) = ports.get_mut(number) else { continue };
+            let Some(port) = dispatcher_port.port_mut().as_xdp_mut() else { continue };
+            if let Err(error) = port.go_on(sockets, pool) {
+                log::warn(format!("port {} receives nothing: {error}", names[number]));
+            }
+            dispatcher_port.follow_port();
+        }
         let faults = ports.iter().map(|dispatcher_port| dispatcher_port.port().fault());
         self.changes(names, faults, log::warn);
     }

@@ -31,11 +31,16 @@ use crate::engine::Engines;
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use crate::folder;
+use crate::port_reopener::PortReopener;
 use crate::worker_pool::{WorkerPool, WorkerPoolConfig};
 
 /// Messages in each ring between dispatcher and worker: a ring is never longer than the frames
 /// that could be in it, and 1024 packets are a millisecond at a million a second.
 const RING_MESSAGES_MAX: u32 = 1024;
+
+/// Frames that there are at least for each queue of each port: a quarter of them is for receiving,
+/// and a queue that holds less than a batch would lose packets while it is being read.
+const FRAMES_PER_QUEUE: u32 = 4 * base::BURST as u32;
 
 /// Link address on ports that have none: locally administered, unicast.
 const MAC: [u8; 6] = [0x02, 0xca, 0x11, 0x50, 0x00, 0x01];
@@ -46,6 +51,7 @@ pub(crate) struct Parts {
     /// Absent when no application may attach.
     pub(crate) attach_server: Option<AttachServer>,
     pub(crate) asks: Asks,
+    pub(crate) port_reopener: PortReopener,
 }
 
 /// Opens everything that the configuration names.
@@ -54,22 +60,24 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     let listeners: Vec<Listener> = listeners.collect::<Result<_, _>>()?;
     check_job(config.job(), &listeners)?;
     let frames = PoolConfig {
-        frames: config.frames.count,
+        frames: config.frames.count.max(FRAMES_PER_QUEUE.saturating_mul(queues(config)?)),
         chunk_bytes: config.frames.bytes,
         numa_node: numa_node(config),
     };
     let mut pool = FramePool::new(frames)?;
     let mut opener = Opener::new(&pool);
-    let mut ports = Vec::new();
+    let (mut ports, mut specs) = (Vec::new(), Vec::new());
     for (text, id) in config.ports.iter().zip(0..) {
         let spec: PortSpec = text.parse()?;
         let port = opener.open(&spec, PortId(id), &mut pool)?;
+        specs.push((text.clone(), spec));
         let mut dispatcher_port = DispatcherPort::new(port, MAC);
         if config.trust_link {
             dispatcher_port.trust_link();
         }
         ports.push(dispatcher_port);
     }
+    let (port_reopener, returned_ports) = PortReopener::new(&specs, &opener)?;
     for interface in opener.interfaces() {
         for listener in &listeners {
             interface.ours().add(destination(listener))?;
@@ -145,8 +153,10 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     let mut event_loop =
         EventLoop::new(dispatcher, worker_pool, attached_apps, cores, asked, seed, config);
     event_loop.attach_server_counters = counters;
+    event_loop.port_faults.returned = Some(returned_ports);
     let notices = event_loop.attached_apps.notices();
-    Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
+    let asks = Asks::new(asks, alarm, notices);
+    Ok(Parts { event_loop, attach_server, asks, port_reopener })
 }
 
 /// A connection needs a job that speaks TCP: with another job a SYN would be taken from the
@@ -277,6 +287,21 @@ pub(crate) fn destination(listener: &Listener) -> Destination {
         address: (!address.is_unspecified()).then_some(address),
         port: (listener.address.port() != 0).then_some(listener.address.port()),
     }
+}
+
+/// Queues of all ports together. An interface that is not there is for its port to refuse.
+fn queues(config: &Config) -> Result<u32, Failure> {
+    let mut queues = 0u32;
+    for text in &config.ports {
+        let of_it = match text.parse()? {
+            PortSpec::Xdp { interface, queue: None, .. } => {
+                sys::ethtool::channels(&interface).map_or(1, |channels| channels.rx)
+            }
+            _ => 1,
+        };
+        queues = queues.saturating_add(of_it);
+    }
+    Ok(queues)
 }
 
 /// The node of the first port's device: frames are best kept there.

@@ -5,7 +5,7 @@ use base::{Nanos, WorkerId};
 use datapath::counters::WorkerEvent;
 use datapath::{AppId, Steering, WorkerQueueState};
 use policy::steer;
-use port::{AnyPort, Port};
+use port::{AnyPort, LinkChecksums, Port};
 
 use crate::app_status::app_counters;
 use crate::event_loop::EventLoop;
@@ -26,7 +26,7 @@ impl EventLoop {
             listen: self.config.listen.clone(),
             ports: dispatcher_ports
                 .map(|(spec, dispatcher_port)| {
-                    port_status(spec, dispatcher_port.port(), dispatcher_port.trusts_link())
+                    port_status(spec, dispatcher_port.port(), dispatcher_port.checksums())
                 })
                 .collect(),
             workers: self.worker_status(),
@@ -162,14 +162,14 @@ pub(crate) fn counter((name, help, value): (String, &str, u64)) -> Counter {
     Counter { name, help: help.to_owned(), value }
 }
 
-fn port_status(spec: &str, port: &AnyPort, trust_link: bool) -> PortStatus {
+fn port_status(spec: &str, port: &AnyPort, checksums: LinkChecksums) -> PortStatus {
     let capabilities = port.capabilities();
     let counters = port.counters();
     PortStatus {
         port: spec.to_owned(),
         mode: capabilities.mode.clone(),
         mtu: capabilities.mtu,
-        trust_link,
+        trust_link: checksums == LinkChecksums::Trusted,
         fault: port.fault().map(|fault| fault.to_string()),
         counters: counters
             .each()

@@ -1,9 +1,9 @@
 //! Step two: what each frame is, and, if it is a flow's, which group steers it.
 
 use base::{ChecksumState, PortId};
-use port::Port;
+use port::{LinkChecksums, Port};
 use wire::icmp::ErrorMessage;
-use wire::{NotOurs, Outcome, checksum};
+use wire::{Flow, NotOurs, Outcome, checksum};
 
 use crate::app::AppId;
 use crate::classified::Classified;
@@ -15,7 +15,7 @@ impl<P: Port> Dispatcher<P> {
     #[inline]
     pub(crate) fn classify_batch(&mut self, index: usize) {
         let Self { ports, toeplitz, listeners, apps, batch, classified, .. } = self;
-        let trust_link = ports[index].trust_link;
+        let checksums = ports[index].checksums;
         classified.clear();
         for frame in batch.iter_mut() {
             let verdict = match wire::classify(frame.bytes()) {
@@ -26,19 +26,18 @@ impl<P: Port> Dispatcher<P> {
                         classified.push(Classified::NotListening);
                         continue;
                     };
-                    if !trust_link
-                        && frame.meta().checksum != ChecksumState::Verified
-                        && !checksum::verify(frame.bytes(), &flow)
-                    {
-                        Classified::BadChecksum
-                    } else {
+                    let state = match frame.meta().checksum {
+                        _ if checksums == LinkChecksums::Trusted => Some(ChecksumState::Partial),
+                        ChecksumState::Unknown => {
+                            look_at_checksums(checksums, frame.bytes(), &flow)
+                        }
+                        // The port's word, which is the kernel's.
+                        known => Some(known),
+                    };
+                    if let Some(state) = state {
                         let hash = toeplitz.hash(&flow.key);
                         let meta = frame.meta_mut();
-                        meta.checksum = if trust_link {
-                            ChecksumState::Partial
-                        } else {
-                            ChecksumState::Verified
-                        };
+                        meta.checksum = state;
                         // The answer leaves by the port that the packet came by, as we number it.
                         meta.port = PortId(index as u16);
                         meta.flow_hash = hash;
@@ -46,6 +45,8 @@ impl<P: Port> Dispatcher<P> {
                         meta.l3_offset = flow.l3_offset;
                         meta.l4_offset = flow.l4_offset;
                         Classified::Flow(flow.key, app)
+                    } else {
+                        Classified::BadChecksum
                     }
                 }
                 Outcome::NotOurs(NotOurs::IcmpError) if apps.hears_errors => {
@@ -72,4 +73,18 @@ impl<P: Port> Dispatcher<P> {
             classified.push(verdict);
         }
     }
+}
+
+/// What the checksums of a packet are by the packet itself; nothing when they are wrong.
+#[inline]
+fn look_at_checksums(
+    checksums: LinkChecksums,
+    packet: &[u8],
+    flow: &Flow,
+) -> Option<ChecksumState> {
+    // What is open costs no sum over the packet, so that it is looked for first.
+    if checksums == LinkChecksums::MayBeOpen && checksum::is_open(packet, flow) {
+        return Some(ChecksumState::Partial);
+    }
+    checksum::verify(packet, flow).then_some(ChecksumState::Verified)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use base::{BURST, FlowHash, Nanos, WorkerId};
 use policy::{Control, Entry};
-use port::Port;
+use port::{LinkChecksums, Port};
 use shm::{Batch, Consumer, Doorbell, FramePool, Handovers, Producer, ring};
 use wire::Toeplitz;
 
@@ -38,8 +38,8 @@ pub struct DispatcherConfig {
 pub struct DispatcherPort<P> {
     pub(crate) port: P,
     pub(crate) backlog: Batch,
-    /// Checksums of received packets are not verified: the link's peer may send partial ones.
-    pub(crate) trust_link: bool,
+    /// What is done about checksums of received packets.
+    pub(crate) checksums: LinkChecksums,
     /// The kernel does not answer ARP for our addresses on this port, so we do.
     pub(crate) answers_arp: bool,
     /// Workers send packets in several frames.
@@ -55,7 +55,7 @@ impl<P: Port> DispatcherPort<P> {
     pub fn new(port: P, mac: [u8; 6]) -> Self {
         let capabilities = port.capabilities();
         Self {
-            trust_link: capabilities.trust_link,
+            checksums: capabilities.checksums,
             answers_arp: !capabilities.kernel_answers_arp,
             gets_pieces: false,
             captured: 0,
@@ -65,14 +65,19 @@ impl<P: Port> DispatcherPort<P> {
         }
     }
 
-    /// The link's peer may send partial checksums, and cannot damage packets: do not verify.
+    /// The link cannot damage packets, whatever their checksums say: look at none.
     pub fn trust_link(&mut self) {
-        self.trust_link = true;
+        self.checksums = LinkChecksums::Trusted;
     }
 
-    /// Whether received checksums are believed.
-    pub fn trusts_link(&self) -> bool {
-        self.trust_link
+    /// What is done about received checksums.
+    pub fn checksums(&self) -> LinkChecksums {
+        self.checksums
+    }
+
+    /// The port goes on with another interface of the same name: its link address is ours now.
+    pub fn follow_port(&mut self) {
+        self.mac = self.port.capabilities().mac.unwrap_or(self.mac);
     }
 
     /// The link address that packets of ours leave with.

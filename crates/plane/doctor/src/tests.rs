@@ -40,14 +40,14 @@ fn the_report_of_a_veth_says_native_no_zero_copy_its_queues_and_its_mtu() {
 }
 
 #[test]
-fn a_veth_with_offloads_and_a_large_mtu_is_told_what_that_costs() {
+fn a_veth_with_offloads_is_well_and_a_large_mtu_is_told_what_it_costs() {
     let config = TestbedConfig { mtu: 9000, offloads: true, ..TestbedConfig::default() };
     let bed = Testbed::new(config).expect("root makes namespaces");
     let args = Args { nic: vec!["veth0".to_owned()], quick: true, ..Args::default() };
     let report = bed.client().enter(|| run(&args)).expect("the namespace is there");
     let report = report.expect("the interface is there");
     assert_eq!(of(&report, "veth0 mtu").mend.as_deref(), Some("ip link set dev veth0 mtu 3498"));
-    assert_eq!(of(&report, "veth0 offloads").level, Level::Note);
+    assert!(of(&report, "veth0 offloads").what.contains("leaves open"));
 }
 
 #[test]

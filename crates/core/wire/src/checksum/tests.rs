@@ -69,6 +69,31 @@ fn every_changed_byte_of_header_or_segment_is_noticed() {
 }
 
 #[test]
+fn an_open_checksum_is_the_sum_of_the_pseudo_header_under_a_right_ip_header() {
+    for (frame, at) in [
+        (samples::udp(IPV4_ENDS, None, b"payload"), 40),
+        (samples::udp(IPV6_ENDS, None, b"payload"), 60),
+        (samples::tcp(IPV4_ENDS, None, b"payload"), 50),
+        (samples::tcp(IPV6_ENDS, None, b"payload"), 70),
+    ] {
+        let flow = samples::flow(&frame);
+        assert!(!is_open(&frame, &flow), "complete: {}", flow.key);
+        let bytes = flow.payload_offset - flow.l4_offset + flow.payload_len;
+        let sum = Sum::ZERO.pseudo_of(&flow.key, bytes).fold();
+        let mut open = frame.clone();
+        open[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        assert!(is_open(&open, &flow) && !verify(&open, &flow), "{}", flow.key);
+        let mut other = open.clone();
+        other[at] ^= 1;
+        assert!(!is_open(&other, &flow), "{}", flow.key);
+        if !flow.key.is_ipv6() {
+            open[14 + 8] ^= 1;
+            assert!(!is_open(&open, &flow), "the time to live is under the header's checksum");
+        }
+    }
+}
+
+#[test]
 fn padding_is_under_no_checksum() {
     let mut frame = samples::udp(IPV4_ENDS, None, b"odd");
     let flow = samples::flow(&frame);
@@ -87,7 +112,7 @@ fn offsets_outside_the_frame_verify_nothing() {
         Flow { payload_len: u16::MAX, ..flow },
         Flow { payload_len: 8, ..flow },
     ] {
-        assert!(!verify(&frame, &wrong), "{wrong:?}");
+        assert!(!verify(&frame, &wrong) && !is_open(&frame, &wrong), "{wrong:?}");
     }
 }
 

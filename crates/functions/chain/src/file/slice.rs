@@ -86,7 +86,7 @@ pub(crate) fn agree(source: &Source<'_>, slices: &[(SlicePart, usize)]) -> Resul
                 (
                     PortSpec::Xdp { interface: one, queue: a, .. },
                     PortSpec::Xdp { interface: other, queue: b, .. },
-                ) => one == other && a == b,
+                ) => one == other && (a == b || a.is_none() || b.is_none()),
                 (PortSpec::AfPacket { options, .. }, _) if options.fanout.is_some() => false,
                 _ => *other == port,
             };

@@ -11,14 +11,14 @@ const WHOLE: &str = r#"
 name = "edge"
 
 [[slice]]
-ports = ["xdp:eth0", "xdp:eth1@1"]
+ports = ["xdp:eth0@0", "xdp:eth1@1"]
 cpus = [3, 1, 1]
 frames = 8192
 frame_bytes = 2048
 filter = "ip or ip6"
 
 [[slice]]
-ports = ["xdp:eth0@1", "xdp:eth1"]
+ports = ["xdp:eth0@1", "xdp:eth1@0"]
 
 [[function]]
 kind = "esp"
@@ -96,10 +96,10 @@ fn what_is_wrong_is_said_with_file_line_field_and_what_is_allowed() {
         ("frames = 8192", "frames = 99999999999999999999", 7, "slice.frames", "whole number"),
         ("frame_bytes = 2048", "frame_bytes = 3000", 8, "slice.frame_bytes", "2048 or 4096"),
         ("filter = \"ip or ip6\"", "filter = \"\"", 9, "slice.filter", "1 to 4096 bytes"),
-        ("[\"xdp:eth0@1\", \"xdp:eth1\"]", "[\"xdp:eth0@1\"]", 11, "slice.ports", "same order"),
+        ("[\"xdp:eth0@1\", \"xdp:eth1@0\"]", "[\"xdp:eth0@1\"]", 11, "slice.ports", "same order"),
         ("[\"xdp:eth0@1\", ", "[\"xdp:eth0\", ", 11, "slice.ports", "belongs to one slice"),
         ("[\"xdp:eth0@1\", ", "[\"xpd:eth0\", ", 12, "slice.ports", "did you mean xdp"),
-        ("[\"xdp:eth0@1\", \"xdp:eth1\"]", "[]", 12, "slice.ports", "a list of 1 to 64"),
+        ("[\"xdp:eth0@1\", \"xdp:eth1@0\"]", "[]", 12, "slice.ports", "a list of 1 to 64"),
         (
             "kind = \"esp\"",
             "kind = \"ESP\"",

@@ -96,9 +96,12 @@ pub(super) fn tables(
 fn tell_of_queues(file: &ChainFile, tell: &mut dyn FnMut(Event)) {
     let taken = |name: &str| {
         let ports = file.slices.iter().flat_map(|slice| &slice.ports);
-        let of_it = ports
-            .filter(|port| matches!(port, PortSpec::Xdp { interface, .. } if interface == name));
-        u32::try_from(of_it.count()).unwrap_or(u32::MAX)
+        let queues = ports.filter_map(|port| match port {
+            PortSpec::Xdp { interface, queue, .. } if interface == name => Some(queue.is_some()),
+            _ => None,
+        });
+        // Without a number it is all of them.
+        queues.fold(0, |sum: u32, is_one| if is_one { sum.saturating_add(1) } else { u32::MAX })
     };
     let names = file.slices.iter().take(1).flat_map(|slice| &slice.ports);
     for name in names.filter_map(PortSpec::interface) {

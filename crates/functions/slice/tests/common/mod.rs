@@ -70,7 +70,7 @@ impl Middle {
         SocketAddr::from(([10, 77, 0, 3], port))
     }
 
-    /// Both ports of the middle, queue 0 of each.
+    /// Both ports of the middle, all queues of each.
     pub(crate) fn ports(&self) -> Vec<PortSpec> {
         ["xdp:veth0", "xdp:veth1"].map(|text| text.parse().expect("these are ports")).to_vec()
     }

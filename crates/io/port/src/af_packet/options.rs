@@ -20,7 +20,8 @@ pub struct AfPacketOptions {
     pub fanout: Option<(u16, FanoutMode)>,
     /// Send past the queueing discipline: faster, and what it drops is counted here, not there.
     pub qdisc_bypass: bool,
-    /// Accept checksums that a kernel peer on veth left open. Never for a real link.
+    /// Look at no checksum. Never for a real link; what a kernel of this host left open is
+    /// accepted without.
     pub trust_link: bool,
 }
 

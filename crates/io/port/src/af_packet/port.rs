@@ -18,7 +18,10 @@ use super::open::{BLOCK_BYTES, BLOCKS, ETH_P_ALL, bind, failed, open_receive, op
 use super::options::AfPacketOptions;
 use crate::finish::{finish, insert_tag};
 use crate::mapping::Mapping;
-use crate::{Capabilities, Fault, Filter, Judge, OpenError, Port, PortCounters, sockopt};
+use crate::{
+    Capabilities, Fault, Filter, Judge, LinkChecksums, OpenError, Port, PortCounters, Queues,
+    sockopt,
+};
 
 const FAULT_CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 
@@ -40,7 +43,6 @@ pub struct AfPacketPort {
     receive: OwnedFd,
     transmit: OwnedFd,
     id: PortId,
-    trust_link: bool,
     fault: Option<Fault>,
     fault_checked_at: Nanos,
     ifindex: u32,
@@ -94,11 +96,17 @@ impl AfPacketPort {
             mtu,
             cuts_segments: false,
             zero_copy: false,
-            queue,
-            queues: ethtool::channels(name)?.rx,
+            queues: match options.fanout {
+                Some(_) => Queues::One { queue, of: ethtool::channels(name)?.rx },
+                None => Queues::All(ethtool::channels(name)?.rx),
+            },
             needs_wakeup: true,
             kernel_answers_arp: false,
-            trust_link: options.trust_link,
+            checksums: match options.trust_link {
+                true => LinkChecksums::Trusted,
+                // The kernel says of each packet whether its checksum is open.
+                false => LinkChecksums::Complete,
+            },
             mac: Some(interface.mac),
         };
         Ok(Self {
@@ -106,7 +114,6 @@ impl AfPacketPort {
             receive,
             transmit,
             id,
-            trust_link: options.trust_link,
             fault: None,
             fault_checked_at: Nanos::ZERO,
             ifindex: index,
@@ -144,7 +151,7 @@ impl Port for AfPacketPort {
         let template = FrameMeta {
             received_at: now,
             port: self.id,
-            queue: self.capabilities.queue,
+            queue: self.capabilities.queues.first(),
             ..FrameMeta::UNKNOWN
         };
         let before = batch.len();
@@ -157,7 +164,7 @@ impl Port for AfPacketPort {
                     return false;
                 };
                 *frame.meta_mut() = template;
-                if fill(&mut frame, packet, self.trust_link) {
+                if fill(&mut frame, packet) {
                     counters.rx_bytes += frame.len() as u64;
                     batch.push(frame);
                 } else {
@@ -280,7 +287,7 @@ impl Port for AfPacketPort {
 }
 
 /// Copies a packet in; false when it does not fit, or was cut already.
-fn fill(frame: &mut Frame, packet: &Packet<'_>, trust_link: bool) -> bool {
+fn fill(frame: &mut Frame, packet: &Packet<'_>) -> bool {
     if packet.bytes.len() < packet.wire_bytes as usize || !frame.fill(packet.bytes) {
         return false;
     }
@@ -293,7 +300,7 @@ fn fill(frame: &mut Frame, packet: &Packet<'_>, trust_link: bool) -> bool {
     frame.meta_mut().checksum = match packet {
         Packet { checksum_verified: true, .. } => ChecksumState::Verified,
         // The kernel of this machine made the packet: it never was on a wire that could harm it.
-        Packet { checksum_open: true, .. } if trust_link => ChecksumState::Partial,
+        Packet { checksum_open: true, .. } => ChecksumState::Partial,
         _ => ChecksumState::Unknown,
     };
     true

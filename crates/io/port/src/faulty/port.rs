@@ -58,6 +58,11 @@ impl<P: Port> Faulty<P> {
     }
 
     /// The port below.
+    pub(crate) fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
+    }
+
+    /// The port behind the wire.
     pub fn inner(&self) -> &P {
         &self.inner
     }

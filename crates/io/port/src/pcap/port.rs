@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::os::fd::BorrowedFd;
 
-use base::{FrameMeta, Nanos, PortId, QueueId};
+use base::{FrameMeta, Nanos, PortId};
 use shm::{Batch, Frame, FramePool};
 
 use super::{PcapReader, PcapWriter};
 use crate::finish::finish;
-use crate::{Capabilities, Fault, OpenError, Port, PortCounters};
+use crate::{Capabilities, Fault, LinkChecksums, OpenError, Port, PortCounters, Queues};
 
 /// How fast a file is played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,11 +98,10 @@ impl PcapPort {
             mtu: frame_bytes_max - 22,
             cuts_segments: false,
             zero_copy: false,
-            queue: QueueId(0),
-            queues: 1,
+            queues: Queues::All(1),
             needs_wakeup: false,
             kernel_answers_arp: false,
-            trust_link: false,
+            checksums: LinkChecksums::Complete,
             mac: None,
         };
         Ok(Self {

@@ -10,6 +10,7 @@ fn parse(text: &str) -> PortSpec {
 fn what_is_printed_is_read_back_and_short_forms_stay_short() {
     for text in [
         "xdp:veth0",
+        "xdp:veth0@0",
         "xdp:veth0@1",
         "xdp:veth0@3,mode=generic,take=all,copy,busy_poll,trust_link,ring=512,fill=64",
         "xdp:eth1,mode=native,zerocopy,busy_poll=100",
@@ -30,7 +31,9 @@ fn what_is_printed_is_read_back_and_short_forms_stay_short() {
 
 #[test]
 fn defaults_may_be_said_too() {
-    assert_eq!(parse("xdp:a@0,take=ours,ring=2048,busy_poll=20"), parse("xdp:a,busy_poll"));
+    assert_eq!(parse("xdp:a,take=ours,ring=2048,busy_poll=20"), parse("xdp:a,busy_poll"));
+    assert_ne!(parse("xdp:a@0"), parse("xdp:a"), "one queue, or all");
+    assert_eq!(parse("xdp:a,queue=0").to_string(), "xdp:a@0");
     assert_eq!(parse("xdp:a,queue=3").to_string(), "xdp:a@3");
     assert_eq!(parse("pcap:in,pace=fast"), parse("pcap:in"));
     assert_eq!(parse("af_packet:a,fanout=1,fanout_mode=hash"), parse("af_packet:a,fanout=1"));

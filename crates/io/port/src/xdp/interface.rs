@@ -1,19 +1,21 @@
 //! An interface with our XDP program on it; its queues are [`super::XdpPort`]s.
 
-use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::Nanos;
 use rustix::io::Errno;
 use sys::capability::Capability;
 use sys::netns::Netns;
-use sys::{SysError, ethtool, interface};
+use sys::{SysError, interface};
 
+use self::attach::{Found, Mode, Placed, link, place};
 use super::bpf::{self, MAP_TYPE_XSKMAP, Map};
-use super::host::{self, Host, Owners, PROGRAM_NAME, QUEUES_MAX};
-use super::if_xdp::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
+use super::host::{Host, Owners, PROGRAM_NAME, QUEUES_MAX};
 use super::{Flows, Ours, Take, program};
 use crate::{Filter, Judge, OpenError};
+
+mod attach;
 
 /// How the program hooks in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,53 +39,27 @@ pub struct XdpInterface {
     name: String,
     /// Where [`Self::index`] means this interface: in another namespace it is another's.
     namespace: Netns,
-    index: u32,
-    mac: [u8; 6],
-    mtu: u32,
-    is_queueless: bool,
-    queues: u32,
     take: Take,
-    mode: Mode,
+    wanted: AttachMode,
+    /// What the program is attached to now; looked at when ports open, never for a packet.
+    place: Mutex<Place>,
     ours: Ours,
     flows: Flows,
     /// AF_XDP sockets by queue.
     sockets: Map,
-    /// `None`: attached by whoever gave us the maps.
-    link: Option<OwnedFd>,
+    /// `None`: whoever gave us the maps has it.
+    program: Option<OwnedFd>,
     /// Programs by queue; `None`: whoever gave us the maps has it.
     owners: Option<Owners>,
     /// What our queues get in there, when the attached program is another owner's.
     own: Option<OwnedFd>,
 }
 
-/// How the program came to be attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Native,
-    Generic,
-    /// Generic, because the driver said this to native.
-    FellBack(Errno),
-    /// By the process that passed the descriptors.
-    Inherited,
-    /// By another owner, who has other queues.
-    Shared {
-        generic: bool,
-    },
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Native => f.write_str("native"),
-            Self::Generic => f.write_str("generic"),
-            Self::FellBack(errno) => write!(f, "generic (the driver refused native XDP: {errno})"),
-            Self::Inherited => f.write_str("attached by the parent"),
-            Self::Shared { generic } => {
-                let mode = if *generic { "generic" } else { "native" };
-                write!(f, "{mode} (shared with the owner of other queues)")
-            }
-        }
-    }
+#[derive(Debug)]
+struct Place {
+    found: Found,
+    /// `None`: attached by whoever gave us the maps.
+    link: Option<OwnedFd>,
 }
 
 /// The descriptors of an attached program, as another process may hand them to us.
@@ -122,13 +98,14 @@ impl XdpInterface {
             OpenError::of("make a map of programs", errno, &[Capability::Bpf], "report this")
         })?;
         let program = assemble(Some(&owners))?;
-        let (interface, mode, placed) = place(interface, program.as_fd(), mode)?;
+        let wanted = mode;
+        let (interface, mode, placed) = place(interface, program.as_fd(), wanted)?;
         let (owners, link, own) = match placed {
             Placed::First(link) => (owners, link, None),
             Placed::Joined(Host { owners, link }) => (owners, link, Some(assemble(None)?)),
         };
         let new = Self::new(interface, take, mode, (ours, flows), sockets, Some(link))?;
-        Ok(Self { owners: Some(owners), own, ..new })
+        Ok(Self { wanted, program: Some(program), owners: Some(owners), own, ..new })
     }
 
     /// Uses a program that somebody with the rights has attached.
@@ -150,26 +127,49 @@ impl XdpInterface {
         sockets: Map,
         link: Option<OwnedFd>,
     ) -> Result<Self, OpenError> {
-        let queues = ethtool::channels(&interface.name)?.rx;
-        let namespace = Netns::current()?;
-        let interface::Interface { name, index, mac, mtu, qdisc, .. } = interface;
+        let place = Mutex::new(Place { found: Found::of(&interface, mode)?, link });
         Ok(Self {
-            name,
-            namespace,
-            index,
-            mac,
-            mtu,
-            is_queueless: qdisc == "noqueue",
-            queues,
+            name: interface.name,
+            namespace: Netns::current()?,
             take,
-            mode,
+            wanted: AttachMode::Probe,
+            place,
             ours,
             flows,
             sockets,
-            link,
+            program: None,
             owners: None,
             own: None,
         })
+    }
+
+    /// Attaches the program to the interface that has the name now, if that is another one than the
+    /// program is on: it was removed, and has come back. What is ours stays ours. Whether it was
+    /// another; the sockets of ports are to be opened anew then.
+    ///
+    /// # Errors
+    /// There is none of that name, or the program was another's, or as [`Self::attach`].
+    pub fn attach_again(&self) -> Result<bool, OpenError> {
+        self.at_home(|| {
+            let interface = interface::by_name(&self.name)?;
+            if interface.index == self.index() {
+                return Ok(false);
+            }
+            let Some(program) = self.program.as_ref().filter(|_| self.own.is_none()) else {
+                return Err(OpenError::Setting(format!(
+                    "the XDP program of {} was another process's: start again to have one",
+                    self.name
+                )));
+            };
+            let (mode, link) = link(&interface, program.as_fd(), self.wanted)?;
+            let found = Found::of(&interface, mode)?;
+            *self.place() = Place { found, link: Some(link) };
+            Ok(true)
+        })?
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the program takes, to be changed while traffic runs.
@@ -189,7 +189,7 @@ impl XdpInterface {
 
     /// Queues that the interface used when we attached: ids are below it.
     pub fn queues(&self) -> u32 {
-        self.queues
+        self.place().found.queues
     }
 
     /// The map of sockets by queue, to hand to a successor.
@@ -198,12 +198,19 @@ impl XdpInterface {
     }
 
     /// The link that keeps the program attached, to hand to a successor.
-    pub fn link_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link.as_ref().map(AsFd::as_fd)
+    ///
+    /// # Errors
+    /// Out of file descriptors.
+    pub fn link_fd(&self) -> Result<Option<OwnedFd>, SysError> {
+        self.place().link.as_ref().map(OwnedFd::try_clone).transpose().map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            SysError::new("copy the descriptor of a link", errno, "")
+        })
     }
 
-    pub(super) fn index(&self) -> u32 {
-        self.index
+    /// Its number in its namespace now.
+    pub fn index(&self) -> u32 {
+        self.place().found.index
     }
 
     /// Runs `work` in the interface's namespace: a port may be opened by a thread that is
@@ -217,15 +224,20 @@ impl XdpInterface {
 
     /// Whether what is sent by whatever socket leaves at once, so that it keeps its order.
     pub(super) fn is_queueless(&self) -> bool {
-        self.is_queueless
+        self.place().found.is_queueless
+    }
+
+    /// Whether its other end is an interface of this host's kernel.
+    pub(super) fn is_veth(&self) -> bool {
+        self.place().found.is_veth
     }
 
     pub(super) fn mac(&self) -> [u8; 6] {
-        self.mac
+        self.place().found.mac
     }
 
     pub(super) fn mtu(&self) -> u32 {
-        self.mtu
+        self.place().found.mtu
     }
 
     pub(super) fn take(&self) -> Take {
@@ -234,7 +246,7 @@ impl XdpInterface {
 
     /// How the program is attached, for people.
     pub fn mode(&self) -> String {
-        self.mode.to_string()
+        self.place().found.mode.to_string()
     }
 
     /// From the next packet on, packets of `queue` that are ours go to `socket`.
@@ -295,79 +307,4 @@ fn load(code: &[super::asm::Instruction]) -> Result<OwnedFd, OpenError> {
             errno => SysError::new(doing, errno, format!("report this; {refused}")).into(),
         }
     })
-}
-
-/// How we came onto an interface.
-enum Placed {
-    /// Our program is attached to it.
-    First(OwnedFd),
-    /// Another owner's is, which has a place for ours.
-    Joined(Host),
-}
-
-/// Attaches the program, or finds a place with the one that is there. One that shares nothing may
-/// be just going (the kernel removes it with the last copy of its descriptor, in its own time):
-/// wait that moment, so that a restart does not fail.
-fn place(
-    mut interface: interface::Interface,
-    program: BorrowedFd<'_>,
-    mode: AttachMode,
-) -> Result<(interface::Interface, Mode, Placed), OpenError> {
-    let end = sys::clock::now() + TIMEOUT;
-    loop {
-        let refused = match link(&interface, program, mode) {
-            Ok((mode, fd)) => return Ok((interface, mode, Placed::First(fd))),
-            Err(refused @ OpenError::OtherProgram { .. }) => refused,
-            Err(error) => return Err(error),
-        };
-        interface = interface::by_name(&interface.name)?;
-        if let Some(attached) = interface.xdp
-            && (mode == AttachMode::Probe || (mode == AttachMode::Generic) == attached.generic)
-            && let Ok(Some(host)) = host::find(attached.program_id)
-        {
-            let mode = Mode::Shared { generic: attached.generic };
-            return Ok((interface, mode, Placed::Joined(host)));
-        }
-        if sys::clock::now() >= end {
-            return Err(refused);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-}
-
-fn link(
-    interface: &interface::Interface,
-    program: BorrowedFd<'_>,
-    mode: AttachMode,
-) -> Result<(Mode, OwnedFd), OpenError> {
-    let attach = |flags| bpf::link_xdp(program, interface.index, flags);
-    let name = || interface.name.clone();
-    let failed = |errno| match errno {
-        // A link or a program is there already (EBUSY), or one in the other mode (EEXIST).
-        Errno::BUSY | Errno::EXIST => OpenError::OtherProgram {
-            interface: name(),
-            program_id: interface.xdp.map(|attached| attached.program_id),
-        },
-        errno => OpenError::of(
-            format!("attach an XDP program to {}", interface.name),
-            errno,
-            &[Capability::NetAdmin, Capability::Bpf],
-            "try mode=generic, or use af_packet",
-        ),
-    };
-    if mode == AttachMode::Generic {
-        return attach(XDP_FLAGS_SKB_MODE).map(|fd| (Mode::Generic, fd)).map_err(failed);
-    }
-    match attach(XDP_FLAGS_DRV_MODE) {
-        Ok(fd) => Ok((Mode::Native, fd)),
-        Err(errno @ (Errno::BUSY | Errno::EXIST | Errno::PERM | Errno::NODEV)) => {
-            Err(failed(errno))
-        }
-        Err(errno) if mode == AttachMode::Native => {
-            Err(OpenError::NoNativeMode { interface: name(), errno })
-        }
-        Err(errno) => {
-            attach(XDP_FLAGS_SKB_MODE).map(|fd| (Mode::FellBack(errno), fd)).map_err(failed)
-        }
-    }
 }

@@ -21,12 +21,14 @@ pub struct XdpOptions {
     pub copy: CopyMode,
     /// Entries of each of the four rings: a power of two.
     pub ring_entries: u32,
-    /// Frames kept in the fill ring; `None`: as many as fit, but a quarter of the pool at most.
-    /// Four queues would leave nothing to transmit with: give them a larger pool, or set this.
+    /// Frames kept in the fill ring of each queue; `None`: as many as fit, but a quarter of the
+    /// pool at most in all queues of the port together. Four ports would leave nothing to transmit
+    /// with: give them a larger pool, or set this.
     pub fill_frames: Option<u32>,
     /// Have our own system calls run the device's poll loop, for that long at most.
     pub busy_poll_micros: Option<u32>,
-    /// Accept checksums that a kernel peer on veth left open. Never for a real link.
+    /// Look at no checksum. Never for a real link; what a kernel peer on veth left open is accepted
+    /// without.
     pub trust_link: bool,
 }
 
@@ -44,9 +46,10 @@ impl Default for XdpOptions {
 }
 
 impl XdpOptions {
-    /// Frames to keep in the fill ring, of a pool of `pool_frames`.
-    pub(super) fn fill_target(&self, pool_frames: u32) -> u32 {
-        self.fill_frames.unwrap_or((pool_frames / 4).max(1)).min(self.ring_entries)
+    /// Frames to keep in the fill ring of each of `queues`, of a pool of `pool_frames`.
+    pub(super) fn fill_target(&self, pool_frames: u32, queues: u32) -> u32 {
+        let share = pool_frames / 4 / queues.max(1);
+        self.fill_frames.unwrap_or(share.max(1)).min(self.ring_entries)
     }
 
     pub(super) fn check(&self) -> Result<(), OpenError> {
@@ -67,12 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fill_ring_takes_a_quarter_of_the_pool_at_most() {
+    fn the_fill_rings_take_a_quarter_of_the_pool_at_most() {
         let options = XdpOptions::default();
-        assert_eq!(options.fill_target(4096), 1024);
-        assert_eq!(options.fill_target(1 << 20), 2048);
-        assert_eq!(options.fill_target(1), 1);
-        assert_eq!(XdpOptions { fill_frames: Some(64), ..options }.fill_target(4096), 64);
+        assert_eq!(options.fill_target(4096, 1), 1024);
+        assert_eq!(options.fill_target(4096, 4), 256);
+        assert_eq!(options.fill_target(1 << 20, 1), 2048);
+        assert_eq!(options.fill_target(1, 1), 1);
+        assert_eq!(XdpOptions { fill_frames: Some(64), ..options }.fill_target(4096, 4), 64);
     }
 
     #[test]

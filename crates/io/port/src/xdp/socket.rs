@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use shm::FramePool;
 use sys::capability::Capability;
 
 use super::if_xdp as uapi;
@@ -51,7 +50,6 @@ impl Socket {
         ifindex: u32,
         queue: u16,
         umem: &Umem,
-        pool: &FramePool,
         options: &XdpOptions,
     ) -> Result<Self, OpenError> {
         let fd = rustix::net::socket_with(
@@ -65,13 +63,11 @@ impl Socket {
             OpenError::of("open an AF_XDP socket", errno, &[Capability::NetRaw], advice)
         })?;
         let fd = Arc::new(fd);
-        let leader = umem.socket();
-        if leader.is_none() {
-            umem.register(pool, fd.as_fd())?;
-        }
         let rings = Rings::make(fd.as_fd(), options.ring_entries)?;
         apply_socket_options(fd.as_fd(), name, options)?;
-        bind(fd.as_fd(), name, ifindex, queue, leader.as_ref().map(AsFd::as_fd), options.copy)?;
+        let place = (ifindex, queue);
+        join(fd.as_fd(), place, umem, options.copy)?
+            .map_err(|errno| not_bound(name, queue, options.copy, errno))?;
         umem.joined(&fd);
         let mode: u32 = sockopt::get(fd.as_fd(), SOL_XDP, uapi::XDP_OPTIONS).unwrap_or(0);
         let zero_copy = mode & uapi::XDP_OPTIONS_ZEROCOPY != 0;
@@ -211,14 +207,31 @@ fn apply_socket_options(
         })
 }
 
+/// Binds to a queue over the memory of `umem`: by a socket that has it already, or else by bringing
+/// it to the kernel.
+fn join(
+    fd: BorrowedFd<'_>,
+    place: (u32, u16),
+    umem: &Umem,
+    copy: CopyMode,
+) -> Result<Result<(), Errno>, OpenError> {
+    for leader in umem.sockets() {
+        match bind(fd, place, Some(leader.as_fd()), copy) {
+            // Its interface has gone, and it is bound to nothing any more.
+            Err(Errno::BADF) => {}
+            result => return Ok(result),
+        }
+    }
+    umem.register(fd)?;
+    Ok(bind(fd, place, None, copy))
+}
+
 fn bind(
     fd: BorrowedFd<'_>,
-    name: &str,
-    ifindex: u32,
-    queue: u16,
+    (ifindex, queue): (u32, u16),
     leader: Option<BorrowedFd<'_>>,
     copy: CopyMode,
-) -> Result<(), OpenError> {
+) -> Result<(), Errno> {
     let (flags, shared_umem_fd) = match leader {
         // A follower inherits the leader's copy mode and wake-up flag and may not name any.
         Some(leader) => (uapi::XDP_SHARED_UMEM, leader.as_raw_fd() as u32),
@@ -247,11 +260,11 @@ fn bind(
             size_of::<uapi::SockaddrXdp>() as libc::socklen_t,
         )
     };
-    if result == 0 {
-        return Ok(());
-    }
-    let errno = sockopt::last_errno();
-    Err(match errno {
+    if result == 0 { Ok(()) } else { Err(sockopt::last_errno()) }
+}
+
+fn not_bound(name: &str, queue: u16, copy: CopyMode, errno: Errno) -> OpenError {
+    match errno {
         Errno::BUSY => OpenError::Busy { interface: name.to_owned(), queue },
         Errno::OPNOTSUPP if copy == CopyMode::ZeroCopy => {
             OpenError::NoZeroCopy { interface: name.to_owned(), errno }
@@ -262,5 +275,5 @@ fn bind(
             &[Capability::NetRaw],
             "is the interface up, and has it that queue?",
         ),
-    })
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::io::Errno;
-use shm::{FramePool, PoolConfig};
+use shm::{FramePool, PoolConfig, Region};
 
 use super::if_xdp::{
     SOL_XDP, TX_METADATA_BYTES, UmemReg, XDP_PACKET_HEADROOM, XDP_UMEM_REG,
@@ -29,7 +29,8 @@ pub struct Umem {
 
 #[derive(Debug)]
 struct Shared {
-    base_address: usize,
+    /// Kept mapped: the kernel is to be given it again when an interface comes back.
+    region: Arc<Region>,
     config: PoolConfig,
     /// Sockets bound to it. A new socket joins by any that still lives; none is kept alive for
     /// that, because a socket that lives keeps its queue busy.
@@ -41,16 +42,14 @@ struct Shared {
 impl Umem {
     /// The UMEM of `pool`. Costs nothing until a port opens.
     pub fn new(pool: &FramePool) -> Self {
-        let base_address = pool.region().base().addr().get();
-        let config = *pool.config();
+        let (region, config) = (Arc::clone(pool.region()), *pool.config());
         let (sockets, has_tx_metadata) = (Mutex::default(), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { base_address, config, sockets, has_tx_metadata }) }
+        Self { shared: Arc::new(Shared { region, config, sockets, has_tx_metadata }) }
     }
 
     /// Whether it is made of `pool`.
     pub(super) fn is_of(&self, pool: &FramePool) -> bool {
-        self.shared.base_address == pool.region().base().addr().get()
-            && self.shared.config == *pool.config()
+        Arc::ptr_eq(&self.shared.region, pool.region())
     }
 
     /// Bytes of the longest packet that the kernel can put into a chunk.
@@ -71,11 +70,12 @@ impl Umem {
         self.shared.has_tx_metadata.load(Ordering::Relaxed)
     }
 
-    /// A socket that is bound to it, if any still lives.
-    pub(super) fn socket(&self) -> Option<Arc<OwnedFd>> {
+    /// The sockets that were bound to it and still live. One whose interface is gone is bound to
+    /// nothing any more, and says so only when a new one wants to join by it.
+    pub(super) fn sockets(&self) -> Vec<Arc<OwnedFd>> {
         let mut sockets = self.shared.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.retain(|socket| socket.strong_count() > 0);
-        sockets.iter().find_map(Weak::upgrade)
+        sockets.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Remembers a socket that is bound to it.
@@ -85,15 +85,12 @@ impl Umem {
     }
 
     /// Makes `socket` the one that brings the memory to the kernel.
-    pub(super) fn register(
-        &self,
-        pool: &FramePool,
-        socket: BorrowedFd<'_>,
-    ) -> Result<(), OpenError> {
+    pub(super) fn register(&self, socket: BorrowedFd<'_>) -> Result<(), OpenError> {
+        let region = &self.shared.region;
         let bytes = (self.frames() as usize + 1) * self.chunk_bytes() as usize;
-        assert!(bytes <= pool.region().len_bytes(), "a pool's region holds all its chunks");
+        assert!(bytes <= region.len_bytes(), "a pool's region holds all its chunks");
         let plain = UmemReg {
-            addr: pool.region().base().as_ptr().expose_provenance() as u64,
+            addr: region.base().as_ptr().expose_provenance() as u64,
             len: bytes as u64,
             chunk_size: self.chunk_bytes(),
             ..UmemReg::default()

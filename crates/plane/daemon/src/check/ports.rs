@@ -35,7 +35,10 @@ pub(super) fn check(
 /// What keeps a port from being opened beside those before it.
 fn clash(spec: &PortSpec, earlier: &[(usize, PortSpec)]) -> Option<String> {
     if earlier.iter().any(|(_, other)| is_same(spec, other)) {
-        return Some(format!("{spec} is there twice: a queue can be opened once; remove one"));
+        return Some(format!(
+            "{spec} is there twice: a queue can be opened once, and without @ a port takes all \
+             queues; remove one"
+        ));
     }
     let PortSpec::Xdp { interface, attach, take, .. } = spec else { return None };
     let differs = |other: &PortSpec| {
@@ -55,7 +58,7 @@ fn is_same(spec: &PortSpec, other: &PortSpec) -> bool {
         (
             PortSpec::Xdp { interface, queue, .. },
             PortSpec::Xdp { interface: there, queue: taken, .. },
-        ) => interface == there && queue == taken,
+        ) => interface == there && (queue == taken || queue.is_none() || taken.is_none()),
         (PortSpec::AfPacket { options, .. }, _) if options.fanout.is_some() => false,
         _ => spec == other,
     }
@@ -76,8 +79,8 @@ fn unfit(config: &Config, spec: &PortSpec, machine: &Machine) -> Option<String> 
                 return Some(no_interface(interface, machine));
             };
             let queues = machine.queues.get(interface).copied().unwrap_or(1);
-            match u32::from(queue.0) {
-                queue if queue >= queues => Some(format!(
+            match queue.map(|queue| u32::from(queue.0)) {
+                Some(queue) if queue >= queues => Some(format!(
                     "{interface} has no queue {queue}: it has {queues}, counted from 0; `ethtool \
                      -L {interface} combined {}` gives it more, if its driver can",
                     queue + 1

@@ -37,7 +37,7 @@ fn found(text: &str) -> Vec<Finding> {
 #[test]
 fn what_can_run_here_is_found_neither_wrong_nor_doubtful() {
     for text in [
-        "ports = ['xdp:eth1', 'xdp:eth1@1']\n[cores]\nset = [0, 3]",
+        "ports = ['xdp:eth1@0', 'xdp:eth1@1']\n[cores]\nset = [0, 3]",
         "ports = ['xdp:eth1']\nlisten = ['udp:10.0.0.2:7']\n[workers]\njob = 'echo'\ncpus = [1]",
         "ports = ['af_packet:lo']\nlisten = ['tcp:10.0.0.3:7']\n[workers]\njob = 'tcp-echo'",
         "ports = ['tap:new0']\nlisten = ['udp:0.0.0.0:7']\n[workers]\njob = 'sink'",
@@ -55,7 +55,8 @@ fn what_the_daemon_would_refuse_is_wrong_and_says_which_item_and_the_mend() {
         ("ports = ['xpd:eth1']", "ports", Some(0), "did you mean xdp?"),
         ("ports = ['xdp:eth1@2']", "ports", Some(0), "ethtool -L eth1 combined 3"),
         ("ports = ['xdp:eth1', 'xdp:eth1,copy']", "ports", Some(1), "twice"),
-        ("ports = ['xdp:eth1', 'xdp:eth1@1,take=all']", "ports", Some(1), "the same mode="),
+        ("ports = ['xdp:eth1', 'xdp:eth1@1']", "ports", Some(1), "takes all queues"),
+        ("ports = ['xdp:eth1@0', 'xdp:eth1@1,take=all']", "ports", Some(1), "the same mode="),
         ("ports = ['xdp:big']", "ports", Some(0), "ip link set dev big mtu"),
         ("ports = ['pcap:/nowhere.pcap']\nlisten = ['udp:0.0.0.0:7']", "ports", Some(0), "nowhere"),
         ("ports = ['xdp:eth1']\nlisten = ['udp:7']", "listen", Some(0), "udp:10.0.0.2:7"),

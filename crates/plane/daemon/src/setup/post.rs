@@ -57,7 +57,8 @@ impl Post {
             let spec: PortSpec = text.parse()?;
             let name = spec.interface().unwrap_or_default();
             if let Some(interface) = sys::interface::index_of(name) {
-                names.push((interface, name.to_owned()));
+                let comes_back = matches!(spec, PortSpec::Xdp { .. });
+                names.push((interface, name.to_owned(), comes_back));
                 links.push(Link { interface, port: PortId(id), mac: dispatcher_port.mac() });
             }
         }

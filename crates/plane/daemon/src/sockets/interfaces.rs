@@ -1,8 +1,9 @@
 //! Whether the interfaces of our ports are still there.
 //!
-//! A port does not survive its interface: the kernel takes program and sockets with it, and one of
-//! the same name that comes later is another. So it is said, and counted; the daemon has to be
-//! started anew. Programs are served on the other ports, and by the kernel.
+//! The kernel takes the sockets of a port with its interface, and one of the same name that comes
+//! later is another. It is said, and counted. An AF_XDP port goes on with the new one (see
+//! `port_reopener.rs`), and everything that knows the old one by its number learns the new one
+//! here; for another kind of port the daemon has to be started anew.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,17 @@ use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
 struct Interface {
     number: u32,
     name: String,
+    /// Its port goes on with another interface of the name.
+    comes_back: bool,
     was_said: Said,
+}
+
+/// An interface that another one has taken the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moved {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) mac: [u8; 6],
 }
 
 /// What was said of it last.
@@ -25,29 +36,51 @@ enum Said {
     Replaced,
 }
 
+/// Number and link address of an interface.
+type Place = (u32, [u8; 6]);
+
 /// The interfaces of all ports.
 #[derive(Debug)]
 pub(super) struct Interfaces {
     all: Vec<Interface>,
-    number_of: fn(&str) -> Option<u32>,
+    /// Where the interface is that has a name now.
+    find: fn(&str) -> Option<Place>,
 }
 
 impl Interfaces {
-    /// `names` with the numbers that they had when their ports were opened.
-    pub(super) fn new(names: impl IntoIterator<Item = (u32, String)>) -> Self {
+    /// `names` with the numbers that they had when their ports were opened, and whether their ports
+    /// go on with another interface of the name.
+    pub(super) fn new(names: impl IntoIterator<Item = (u32, String, bool)>) -> Self {
         // Several ports may be queues of one.
-        let names: BTreeSet<(u32, String)> = names.into_iter().collect();
-        let new = |(number, name)| Interface { number, name, was_said: Said::Nothing };
-        Self { all: names.into_iter().map(new).collect(), number_of: sys::interface::index_of }
+        let names: BTreeSet<(u32, String, bool)> = names.into_iter().collect();
+        let new = |(number, name, comes_back)| Interface {
+            number,
+            name,
+            comes_back,
+            was_said: Said::Nothing,
+        };
+        let find =
+            |name: &str| sys::interface::by_name(name).ok().map(|found| (found.index, found.mac));
+        Self { all: names.into_iter().map(new).collect(), find }
     }
 
-    /// Links have changed: what is to be said about ours, each once.
-    pub(super) fn look(&mut self, counters: &AttachServerCounters) -> Vec<String> {
-        let mut sentences = Vec::new();
+    /// Links have changed: what is to be said about ours, each once, and which have another number
+    /// now.
+    pub(super) fn look(&mut self, counters: &AttachServerCounters) -> (Vec<String>, Vec<Moved>) {
+        let (mut sentences, mut moved) = (Vec::new(), Vec::new());
         for interface in &mut self.all {
-            let Interface { number, name, was_said } = interface;
-            let is = match (self.number_of)(name) {
-                Some(now) if now == *number => Said::Nothing,
+            let Interface { number, name, comes_back, was_said } = interface;
+            let is = match (self.find)(name) {
+                Some((now, _)) if now == *number => Said::Nothing,
+                Some((now, mac)) if *comes_back => {
+                    moved.push(Moved { from: *number, to: now, mac });
+                    *number = now;
+                    // It may have been gone for so short a time that nobody looked.
+                    if *was_said == Said::Nothing {
+                        counters.count(AttachServerEvent::InterfacesGone);
+                    }
+                    Said::Nothing
+                }
                 Some(_) => Said::Replaced,
                 None => Said::Gone,
             };
@@ -61,8 +94,8 @@ impl Interfaces {
             sentences.push(match is {
                 Said::Nothing => format!("the interface {name} of a port is there again"),
                 Said::Gone => format!(
-                    "the interface {name} of a port is gone: nothing comes or leaves there any more, \
-                     and the kernel serves what would; start the daemon anew when it is back"
+                    "the interface {name} of a port is gone: nothing comes or leaves there until it \
+                     is back"
                 ),
                 Said::Replaced => format!(
                     "there is another interface {name} now, which is the kernel's: start the daemon \
@@ -70,7 +103,7 @@ impl Interfaces {
                 ),
             });
         }
-        sentences
+        (sentences, moved)
     }
 }
 
@@ -86,13 +119,17 @@ mod tests {
     #[test]
     fn an_interface_that_goes_and_another_that_comes_are_said_once_each() {
         let counters = AttachServerCounters::default();
-        let mut interfaces = Interfaces::new([(7, "eth7".to_owned())]);
-        interfaces.number_of =
-            |_| Some(NUMBER.load(Ordering::Relaxed)).filter(|number| *number > 0);
+        let find = |_: &str| {
+            let number = NUMBER.load(Ordering::Relaxed);
+            (number > 0).then_some((number, [2, 0, 0, 0, 0, number as u8]))
+        };
+        let mut interfaces = Interfaces::new([(7, "eth7".to_owned(), false)]);
+        interfaces.find = find;
         let mut look = |number| {
             NUMBER.store(number, Ordering::Relaxed);
-            let said = interfaces.look(&counters);
-            assert_eq!(interfaces.look(&counters), [""; 0], "once");
+            let (said, moved) = interfaces.look(&counters);
+            assert_eq!(moved, []);
+            assert_eq!(interfaces.look(&counters).0, [""; 0], "once");
             said.into_iter().next().unwrap_or_default()
         };
         assert_eq!(look(7), "");
@@ -101,5 +138,18 @@ mod tests {
         assert!(look(7).contains("there again"));
         let gone = counters.each().find(|(name, ..)| name == "attach_interfaces_gone");
         assert_eq!(gone.map(|(.., count)| count), Some(1));
+
+        NUMBER.store(7, Ordering::Relaxed);
+        let mut following = Interfaces::new([(7, "eth7".to_owned(), true)]);
+        following.find = find;
+        let mut look = |number| {
+            NUMBER.store(number, Ordering::Relaxed);
+            following.look(&counters)
+        };
+        assert_eq!(look(0).0.len(), 1);
+        let (said, moved) = look(9);
+        assert!(said[0].contains("there again"), "{said:?}");
+        assert_eq!(moved, [Moved { from: 7, to: 9, mac: [2, 0, 0, 0, 0, 9] }]);
+        assert_eq!(look(9), (Vec::new(), Vec::new()), "once");
     }
 }

@@ -30,7 +30,7 @@ impl Network {
     /// The kernel's netlink sockets cannot be opened.
     pub(super) fn watch(
         links: Vec<Link>,
-        names: Vec<(u32, String)>,
+        names: Vec<(u32, String, bool)>,
         is_firewall_ignored: bool,
     ) -> Result<Self, SysError> {
         Ok(Self {

@@ -73,6 +73,11 @@ impl Rights {
         if self.watched.is_empty() { Nanos::FAR_FUTURE } else { self.look_at }
     }
 
+    /// An interface of ours has another number now.
+    pub(super) fn renumber(&mut self, from: u32, to: u32) {
+        self.interfaces.iter_mut().filter(|number| **number == from).for_each(|at| *at = to);
+    }
+
     /// Whether the kernel gives what comes to `address` by our interfaces to that holder.
     pub(super) fn gets(
         &self,

@@ -106,6 +106,15 @@ impl Neighbours {
         Ok(neighbours)
     }
 
+    /// An interface of ours has another number and link address now.
+    pub(super) fn renumber(&mut self, from: u32, to: u32, mac: [u8; 6]) {
+        for link in self.links.iter_mut().filter(|link| link.interface == from) {
+            (link.interface, link.mac) = (to, mac);
+        }
+        self.kept.clear();
+        self.read_addresses();
+    }
+
     fn read_addresses(&mut self) {
         // Interfaces that are gone have none.
         let all = sys::interface::all_addresses().unwrap_or_default();

@@ -21,8 +21,9 @@ pub(crate) struct SocketTableConfig {
     pub(crate) workers_doorbell: Arc<EventFd>,
     pub(crate) doorbells: Doorbells,
     pub(crate) links: Vec<Link>,
-    /// The names of their interfaces, by number.
-    pub(crate) names: Vec<(u32, String)>,
+    /// The names of their interfaces, by number, and whether their ports go on with another
+    /// interface of the name.
+    pub(crate) names: Vec<(u32, String, bool)>,
     /// Bytes of the longest packet that every port takes.
     pub(crate) mtu: u16,
     /// Settings of every flow.

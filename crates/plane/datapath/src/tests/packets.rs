@@ -7,8 +7,8 @@ use std::sync::Arc;
 use base::Nanos;
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
-use port::Port;
 use port::memory::{MemoryPort, wire as memory_wire};
+use port::{LinkChecksums, Port};
 use shm::{Batch, Doorbell, FlowState, Frame, FramePool, PoolConfig};
 use wire::build::{TcpSegment, UdpPacket};
 use wire::{Malformed, NotOurs, Outcome, Toeplitz, checksum};
@@ -232,6 +232,32 @@ fn a_trusted_link_may_send_partial_checksums_and_the_answer_is_complete() {
     let replies = trusting.exchange(&[partial]);
     let Outcome::Flow(flow) = wire::classify(&replies[0]) else { panic!("not a flow") };
     assert!(checksum::verify(&replies[0], &flow));
+}
+
+#[test]
+fn a_kernel_at_the_other_end_may_leave_checksums_open_and_none_may_be_wrong() {
+    let place = 14 + 20 + 6;
+    let complete = request(b"partial");
+    let Outcome::Flow(flow) = wire::classify(&complete) else { panic!("not a flow") };
+    // What the kernel of a veth's other end leaves: the sum of the pseudo-header.
+    let udp_bytes = (complete.len() - 34) as u16;
+    let sum = checksum::Sum::ZERO.pseudo_of(&flow.key, udp_bytes).fold();
+    let with = |field: u16| {
+        let mut packet = complete.clone();
+        packet[place..place + 2].copy_from_slice(&field.to_be_bytes());
+        packet
+    };
+    let mut damaged = complete.clone();
+    damaged[45] ^= 1;
+    let may_be_open = |port: &mut DispatcherPort<_>| port.checksums = LinkChecksums::MayBeOpen;
+    let mut bench = Bench::with("sticky", 64, vec![Echo], may_be_open);
+    let replies = bench.exchange(&[with(sum), with(sum ^ 1), damaged, complete.clone()]);
+    assert_eq!(bench.count(DispatchEvent::BadChecksum), 2, "neither open nor right");
+    assert_eq!(replies.len(), 2);
+    for reply in replies {
+        let Outcome::Flow(flow) = wire::classify(&reply) else { panic!("not a flow") };
+        assert!(checksum::verify(&reply, &flow), "the answer is complete");
+    }
 }
 
 #[test]

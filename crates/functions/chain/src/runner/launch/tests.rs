@@ -10,7 +10,7 @@ use crate::ports::PortInterface;
 const FILE: &str = r#"
 name = "two"
 [[slice]]
-ports = ["xdp:a", "xdp:b"]
+ports = ["xdp:a@0", "xdp:b@0"]
 [[slice]]
 ports = ["xdp:a@1", "xdp:b@1"]
 [[function]]

@@ -9,6 +9,7 @@ use sys::socket_end::SocketEnd;
 
 use super::super::app::App;
 use super::super::endings::{Nameless, Suspects};
+use super::super::interfaces::Moved;
 use super::super::names::SlotKey;
 use super::super::records::{Record, What};
 use super::SocketTable;
@@ -34,8 +35,12 @@ impl SocketTable {
         self.tend_firewall(now);
         let changed = self.network.neighbours.hear();
         if changed.links {
-            let said = self.network.interfaces.look(&self.table_config.counters);
+            let (said, moved) = self.network.interfaces.look(&self.table_config.counters);
             said.into_iter().for_each(crate::log::warn);
+            for Moved { from, to, mac } in moved {
+                self.network.neighbours.renumber(from, to, mac);
+                self.claimed.rights.renumber(from, to);
+            }
         }
         if changed.links || changed.addresses {
             self.follow_addresses(claims);

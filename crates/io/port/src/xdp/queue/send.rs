@@ -1,9 +1,9 @@
-//! The transmitting half of a port: frames into the ring, kicks, and long segments beside it.
+//! The transmitting half of a queue: frames into the ring, kicks, and long segments beside it.
 
 use base::{NO_FRAGMENT, TxChecksum};
 use shm::{Batch, Frame, FramePool};
 
-use super::XdpPort;
+use super::{Common, Queue};
 use crate::Fault;
 use crate::finish::finish;
 use crate::xdp::if_xdp::{XDP_TX_METADATA, XdpDesc, checksum_request};
@@ -14,10 +14,10 @@ use crate::xdp::socket::Kick;
 /// hold what an earlier call left. More progress than that waits for the next call.
 const KICKS_MAX: u32 = 4;
 
-impl XdpPort {
+impl Queue {
     /// Has the kernel send what is in the tx ring.
     #[inline]
-    pub(super) fn kick(&mut self) {
+    pub(in crate::xdp) fn kick(&mut self) {
         let Some(socket) = &mut self.socket else {
             return;
         };
@@ -55,10 +55,25 @@ impl XdpPort {
         self.kick_owed = before > 0;
     }
 
+    /// Takes frames from the front of `batch` in order; how many.
+    #[inline]
+    pub(in crate::xdp) fn send(
+        &mut self,
+        common: &Common,
+        pool: &mut FramePool,
+        batch: &mut Batch,
+    ) -> usize {
+        if self.segments.is_some() && batch.iter().any(is_long) {
+            return self.send_mixed(common, pool, batch);
+        }
+        self.send_plain(common, pool, batch, batch.len())
+    }
+
     /// Sends the first `count` frames of `batch`, each a packet; how many are done with.
     #[inline]
-    pub(super) fn send_plain(
+    fn send_plain(
         &mut self,
+        common: &Common,
         pool: &mut FramePool,
         batch: &mut Batch,
         count: usize,
@@ -76,9 +91,9 @@ impl XdpPort {
         let mut placed = 0;
         let mut bytes = 0;
         for mut frame in batch.drain(..room as usize) {
-            let asks = self.completes_checksums && ask_for_checksum(&mut frame);
+            let asks = common.completes_checksums && ask_for_checksum(&mut frame);
             let options = if asks { XDP_TX_METADATA } else { 0 };
-            if !finish(&mut frame, self.capabilities.frame_bytes_max, &mut self.counters) {
+            if !finish(&mut frame, common.frame_bytes_max, &mut self.counters) {
                 pool.give(frame);
                 continue;
             }
@@ -95,21 +110,19 @@ impl XdpPort {
             self.counters.tx_packets += u64::from(placed);
             self.counters.tx_bytes += bytes;
         }
-        if placed > 0 && (self.capabilities.needs_wakeup || socket.tx.needs_wakeup())
-            || self.kick_owed
-        {
+        if placed > 0 && (common.needs_wakeup || socket.tx.needs_wakeup()) || self.kick_owed {
             self.kick();
         }
         room as usize
     }
 
     /// Sends packets among which there are long segments, in order.
-    pub(super) fn send_mixed(&mut self, pool: &mut FramePool, batch: &mut Batch) -> usize {
+    fn send_mixed(&mut self, common: &Common, pool: &mut FramePool, batch: &mut Batch) -> usize {
         let mut done = 0;
         while let Some(first) = batch.first() {
             if !is_long(first) {
                 let run = batch.iter().take_while(|frame| !is_long(frame)).count();
-                let sent = self.send_plain(pool, batch, run);
+                let sent = self.send_plain(common, pool, batch, run);
                 done += sent;
                 if sent < run {
                     break;
@@ -146,7 +159,7 @@ impl XdpPort {
 
 /// Whether a packet begins here that is to be cut.
 #[inline]
-pub(super) fn is_long(frame: &Frame) -> bool {
+fn is_long(frame: &Frame) -> bool {
     frame.meta().tx_segment_bytes != 0
 }
 

@@ -1,0 +1,189 @@
+//! Ports whose interface was removed and has come back: opened anew by a thread of its own, which
+//! has the rights for it and sees no packet.
+//!
+//! The kernel takes the program's attachment and the sockets with an interface, and one of the same
+//! name that comes later is another. Program, maps of what is ours, frames and flows are still
+//! here: what is missing is attached and bound again, and the event loop goes on with the new
+//! sockets.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use base::{Nanos, PortId, QueueId};
+use port::xdp::{Umem, XdpInterface, XdpOptions, XdpSockets};
+use port::{OpenError, Opener, PortSpec};
+use sys::eventfd::EventFd;
+use sys::net_changes::NetChanges;
+use sys::poll::Waiter;
+
+use crate::confinement::{self, Role};
+use crate::failure::Failure;
+use crate::log;
+use crate::watched::Watched;
+
+/// Time between two tries to open a port whose interface is there and refuses.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// The sockets of a port whose interface has come back.
+pub(crate) struct Returned {
+    /// Which port of the dispatcher.
+    pub(crate) port: usize,
+    pub(crate) sockets: XdpSockets,
+}
+
+/// An AF_XDP port that is to come back.
+struct Kept {
+    /// As it was configured.
+    text: String,
+    number: usize,
+    interface: Arc<XdpInterface>,
+    /// The number of the interface that its sockets are bound to.
+    index: u32,
+    queue: Option<QueueId>,
+    options: XdpOptions,
+}
+
+/// What looks after the ports.
+pub(crate) struct PortReopener {
+    ports: Vec<Kept>,
+    umem: Umem,
+    changes: NetChanges,
+    stop: Arc<EventFd>,
+    returned: Sender<Returned>,
+    /// What was said of each port last.
+    said: BTreeMap<usize, String>,
+}
+
+/// The thread, which ends when this is dropped.
+pub(crate) struct ReopenerThread {
+    thread: Option<Watched>,
+    stop: Arc<EventFd>,
+}
+
+impl PortReopener {
+    /// Looks after those of `ports` that `opener` has opened; what comes back is received by the
+    /// other one. Nothing happens before [`Self::start`].
+    ///
+    /// # Errors
+    /// Netlink is not available.
+    pub(crate) fn new(
+        ports: &[(String, PortSpec)],
+        opener: &Opener,
+    ) -> Result<(Self, Receiver<Returned>), Failure> {
+        let kept = |(number, (text, spec)): (usize, &(String, PortSpec))| {
+            let PortSpec::Xdp { interface: name, queue, options, .. } = spec else { return None };
+            let interface = opener.interfaces().find(|interface| interface.name() == name)?;
+            Some(Kept {
+                text: text.clone(),
+                number,
+                interface: Arc::clone(interface),
+                index: interface.index(),
+                queue: *queue,
+                options: *options,
+            })
+        };
+        let (returned, receiver) = channel();
+        let reopener = Self {
+            ports: ports.iter().enumerate().filter_map(kept).collect(),
+            umem: opener.umem().clone(),
+            changes: NetChanges::watch()?,
+            stop: Arc::new(EventFd::new()?),
+            returned,
+            said: BTreeMap::new(),
+        };
+        Ok((reopener, receiver))
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// There are no more threads.
+    pub(crate) fn start(mut self) -> std::io::Result<ReopenerThread> {
+        let stop = Arc::clone(&self.stop);
+        let end = || {
+            log::warn("the thread that looks after the ports has died: the daemon ends".to_owned());
+            sys::signal::request_stop();
+        };
+        let run = move || {
+            if confinement::is_entered(Role::Ports) {
+                self.run();
+            }
+        };
+        let thread = Some(Watched::start("ports", run, end)?);
+        Ok(ReopenerThread { thread, stop })
+    }
+
+    fn run(&mut self) {
+        let mut is_owed = false;
+        loop {
+            let mut waiter = Waiter::new();
+            let waits = waiter.add(self.stop.as_fd()) && waiter.add(self.changes.as_fd());
+            debug_assert!(waits, "there is room for two");
+            waiter.wait(if is_owed { RETRY } else { Nanos::FAR_FUTURE });
+            if waiter.is_ready(0) {
+                return;
+            }
+            if self.changes.take().links || is_owed {
+                is_owed = self.look();
+            }
+        }
+    }
+
+    /// Opens what has come back. Whether one refuses, so that it is to be tried again.
+    fn look(&mut self) -> bool {
+        let mut is_owed = false;
+        for at in 0..self.ports.len() {
+            // Its port says itself that it is gone.
+            if sys::interface::index_of(self.ports[at].interface.name()).is_none() {
+                continue;
+            }
+            let opened = self.open(at);
+            let Kept { text, number, .. } = &self.ports[at];
+            let number = *number;
+            match opened {
+                Ok(None) => {}
+                Ok(Some(sockets)) => {
+                    self.said.remove(&number);
+                    log::say(format!("the interface of port {text} is back"));
+                    // The event loop has ended otherwise, and so will this thread.
+                    let _ = self.returned.send(Returned { port: number, sockets });
+                }
+                Err(error) => {
+                    is_owed = true;
+                    let sentence = format!("port {text} does not come back: {error}");
+                    if self.said.get(&number) != Some(&sentence) {
+                        log::warn(sentence.clone());
+                        self.said.insert(number, sentence);
+                    }
+                }
+            }
+        }
+        is_owed
+    }
+
+    /// Sockets for a port, if its interface is another one now.
+    fn open(&mut self, at: usize) -> Result<Option<XdpSockets>, OpenError> {
+        let Kept { number, interface, index, queue, options, .. } = &mut self.ports[at];
+        interface.attach_again()?;
+        let now = interface.index();
+        if now == *index {
+            return Ok(None);
+        }
+        let id = PortId(u16::try_from(*number).unwrap_or(u16::MAX));
+        let sockets = XdpSockets::open(interface, id, *queue, &self.umem, options)?;
+        *index = now;
+        Ok(Some(sockets))
+    }
+}
+
+impl Drop for ReopenerThread {
+    fn drop(&mut self) {
+        self.stop.ring();
+        if let Some(thread) = self.thread.take() {
+            // Its end was told when it came.
+            let _ = thread.join();
+        }
+    }
+}
