@@ -1,8 +1,8 @@
 //! `calisto bench abuse`: what an attacker takes from the honest, and what it leaves behind.
 //!
 //! One file per kind of attacker. `servers.rs` has the programs, `scene.rs` plays the honest alone
-//! and beside an attacker and prints what that gave. Linux is under the same attack on the same kind
-//! of wire. The attacker of connections is `testbed`'s.
+//! and beside an attacker and prints what that gave. Linux is under the same attack, on the same
+//! kind of wire. The attacker of connections is `testbed`'s.
 
 mod aborts;
 mod crowd;
@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::machine;
 use crate::report::Report;
 use crate::sockets::limits;
+use crate::sockets::priority::Priority;
 
 /// Rounds unless somebody wants another number.
 const ROUNDS: u32 = 1;
@@ -85,6 +86,7 @@ pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
     let plan = Plan { attack, ..Plan::new(&size) };
     plan.cpus.need_two()?;
     limits::connections_max()?;
+    let _priority = Priority::take();
     let report = Report::new("abuse", json, out).of_machine(machine::here());
     cases::run_into(report, &CASES, &args.cases, &plan)
 }

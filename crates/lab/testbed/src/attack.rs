@@ -15,14 +15,14 @@ use port::af_packet::{AfPacketOptions, AfPacketPort};
 use port::filter::Instruction;
 use port::{Filter, Port};
 use shm::{Batch, FramePool, PoolConfig};
-use wire::tcp::Header;
+use wire::tcp::{ACK, Header, RST, SYN};
 use wire::{Outcome, Protocol};
 
 pub use peer::{Abuse, Conduct, TINY_MSS, USUAL_MSS};
 use peer::{Outgoing, Peer, State};
 
 use crate::ip::ip_in;
-use crate::{Testbed, TestbedError};
+use crate::{Forged, Testbed, TestbedError};
 
 /// The first of the attacker's addresses, and bits of the network part.
 const SOURCES: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
@@ -34,6 +34,9 @@ const FIRST_PORT: u16 = 1024;
 
 /// Connections begun in one turn, at most: who looks late makes no flood of it.
 const BURST_OF_CONNECTIONS: u64 = 32;
+
+/// Until a reset is said once more.
+const FAREWELL: Nanos = Nanos::from_millis(300);
 
 /// Frames that wait on their way out, at most; what is more is lost, as on a wire.
 const OUTGOING_MAX: usize = 4096;
@@ -105,6 +108,9 @@ pub struct Attack {
     /// By the time when they end.
     order: VecDeque<(Nanos, SocketAddrV4)>,
     timers: BinaryHeap<Reverse<(Nanos, SocketAddrV4)>>,
+    /// Connections whose reset is said once more, and when: the first may have been lost, and a
+    /// server that has nothing to say would never know.
+    farewells: VecDeque<(Nanos, Peer)>,
     began: Option<Nanos>,
     counts: AttackCounts,
 }
@@ -147,6 +153,7 @@ impl Attack {
             peers: HashMap::new(),
             order: VecDeque::new(),
             timers: BinaryHeap::new(),
+            farewells: VecDeque::new(),
             began: None,
             counts: AttackCounts::default(),
         })
@@ -167,7 +174,8 @@ impl Attack {
         self.peers.len()
     }
 
-    /// Hears what has come, and says what is to be said at `now`; whether there was anything.
+    /// Hears what has come, and says what is to be said at `now`; whether there was anything. Goes
+    /// on after the end: what the server still sends is answered by resets.
     pub fn turn(&mut self, now: Nanos) -> bool {
         let before = self.counts;
         self.listen(now);
@@ -181,7 +189,10 @@ impl Attack {
             });
         }
         while let Some((_, name)) = self.order.pop_front_if(|(end, _)| *end <= now) {
-            self.expire(name);
+            self.expire(name, now);
+        }
+        while let Some((_, peer)) = self.farewells.pop_front_if(|(due, _)| *due <= now) {
+            peer.say_farewell(&mut self.out);
         }
         self.begin(now);
         self.send(now);
@@ -191,7 +202,7 @@ impl Attack {
     /// Resets every connection that is open.
     pub fn end(&mut self, now: Nanos) {
         while let Some((_, name)) = self.order.pop_front() {
-            self.expire(name);
+            self.expire(name, now);
             self.send(now);
         }
         self.plan.connections = self.counts.opened;
@@ -220,14 +231,27 @@ impl Attack {
         if flow.key.source() != SocketAddr::V4(self.plan.server) {
             return;
         }
-        let was = self.peers.get(&name).map(|peer| peer.state);
+        let Some(was) = self.peers.get(&name).map(|peer| peer.state) else {
+            return self.deny(name, &header);
+        };
         let bytes = u32::from(flow.payload_len);
         self.with(name, |peer, conduct, out| peer.hear(conduct, &header, bytes, now, out));
-        if was == Some(State::Opening)
+        if was == State::Opening
             && self.peers.get(&name).is_none_or(|peer| peer.state != State::Opening)
         {
             self.counts.accepted += 1;
         }
+    }
+
+    /// Answers what fits no connection as every host does, so that an end that was lost is noticed.
+    /// A name that was only forged for a SYN stays silent.
+    fn deny(&mut self, name: SocketAddrV4, header: &Header) {
+        if header.flags & (ACK | RST | SYN) != ACK {
+            return;
+        }
+        let sequence = header.acknowledgement;
+        let reset = Forged { flags: RST, sequence, ..Forged::between(name, self.plan.server) };
+        self.out.frames.push(reset.frame(self.out.source_mac, self.out.destination_mac));
     }
 
     /// Does something with a connection, if it is there; forgets it if it is over then.
@@ -246,13 +270,16 @@ impl Attack {
         self.peers.remove(&name);
     }
 
-    fn expire(&mut self, name: SocketAddrV4) {
+    fn expire(&mut self, name: SocketAddrV4, now: Nanos) {
         let Some(mut peer) = self.peers.remove(&name) else { return };
         match peer.state {
             State::Opening => self.counts.unanswered += 1,
-            _ => self.counts.expired += 1,
+            _ => {
+                self.counts.expired += 1;
+                peer.reset(&mut self.out);
+                self.farewells.push_back((now + FAREWELL, peer));
+            }
         }
-        peer.reset(&mut self.out);
     }
 
     fn begin(&mut self, now: Nanos) {
@@ -263,7 +290,7 @@ impl Attack {
             let number = self.plan.first + self.counts.opened;
             let local = name(number);
             let conduct = (self.counts.opened % self.plan.conducts.len() as u64) as usize;
-            let mut peer = Peer::new(local, self.plan.server, conduct);
+            let mut peer = Peer::new(local, self.plan.server, conduct, now);
             peer.open(&self.plan.conducts[conduct], &mut self.out);
             self.peers.insert(local, peer);
             self.order.push_back((now + self.plan.holds, local));

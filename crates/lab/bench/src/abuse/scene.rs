@@ -28,6 +28,9 @@ const GROWTH_KIB: f64 = 1024.0;
 /// Turns of an attacker without anything to do, before it sleeps.
 const PAUSE: Duration = Duration::from_micros(200);
 
+/// How long an attacker answers after its end.
+const LINGER: Nanos = Nanos::from_secs(1);
+
 /// What one round gives on one stack.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -48,7 +51,7 @@ pub(super) type Act<'a> = dyn FnMut(u64, &AtomicBool) -> Result<AttackCounts, Er
 
 /// How long the honest ask by themselves.
 pub(super) fn length(plan: &Plan) -> Duration {
-    Duration::from_millis(plan.pick(4000, 500))
+    Duration::from_millis(plan.pick(2000, 500))
 }
 
 /// An honest client of `served` alone, and beside two halves of `act`.
@@ -119,6 +122,13 @@ pub(super) fn attack(
         }
     }
     attack.end(now());
+    // What the server still sends is answered by resets, as every host does.
+    let ended = now();
+    while now().since(ended) < LINGER && !sys::signal::stop_requested() {
+        if !attack.turn(now()) {
+            std::thread::sleep(PAUSE);
+        }
+    }
     Ok(attack.counts())
 }
 

@@ -152,7 +152,7 @@ fn haproxy(
 ) -> Result<Running, Error> {
     let behind = stack.address(Program::Nginx.port());
     let config = format!(
-        "global\n  maxconn 16384\n  nbthread 1\ndefaults\n  mode http\n  timeout connect 10s\n  \
+        "global\n  maxconn 4096\n  nbthread 1\ndefaults\n  mode http\n  timeout connect 10s\n  \
          timeout client 60s\n  timeout server 60s\nfrontend in\n  bind {address}\n  \
          default_backend behind\nbackend behind\n  server one {behind}\n"
     );

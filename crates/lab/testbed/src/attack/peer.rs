@@ -145,9 +145,14 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(local: SocketAddrV4, server: SocketAddrV4, conduct: usize) -> Self {
-        // Any number will do, and the same name must not have the same one twice.
-        let next = u32::from(*local.ip()).wrapping_mul(0x9e37_79b9) ^ u32::from(local.port()) << 16;
+    pub(super) fn new(
+        local: SocketAddrV4,
+        server: SocketAddrV4,
+        conduct: usize,
+        now: Nanos,
+    ) -> Self {
+        // By the clock (RFC 9293 section 3.4.1): a name that comes again has a later number.
+        let next = (now.0 / 4000) as u32;
         let (state, due) = (State::Opening, None);
         let (expected, highest, began, said) = (0, 0, 0, 0);
         Self { local, server, conduct, state, next, expected, highest, began, said, due }
@@ -286,9 +291,14 @@ impl Peer {
     /// Ends it by a reset, unless the server has.
     pub(super) fn reset(&mut self, out: &mut Outgoing) {
         if self.state == State::Open {
-            self.say(RST | ACK, 0, &[], out);
+            self.say_farewell(out);
         }
         self.state = State::Ended;
+    }
+
+    /// A reset.
+    pub(super) fn say_farewell(&self, out: &mut Outgoing) {
+        self.say(RST | ACK, 0, &[], out);
     }
 
     /// A SACK option of three pieces of what is out, other ones each time; nothing is out: none.
