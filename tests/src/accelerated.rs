@@ -60,9 +60,17 @@ impl Accelerated {
     /// # Panics
     /// As [`Self::start`].
     pub fn with_workers(workers: &str, tables: &str) -> Self {
+        Self::configured(&format!("{CONFIG}{workers}\n{tables}"))
+    }
+
+    /// The same with all of a configuration but the admin socket.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    pub fn configured(config: &str) -> Self {
         let bed = Testbed::new(TestbedConfig { ipv6: true, ..TestbedConfig::default() });
         let bed = bed.expect("this test needs root and the ip command");
-        let daemon = Daemon::start(bed.server(), &format!("{CONFIG}{workers}\n{tables}"));
+        let daemon = Daemon::start(bed.server(), config);
         let kernel_before = kernel_connections(bed.server());
         // It says that it is ready before its loop turns, and the loop has descriptors of its own.
         // Who is answered has been through it; then that connection goes.
@@ -81,6 +89,11 @@ impl Accelerated {
     /// The end where the daemon is.
     pub fn here(&self) -> &Side {
         self.bed.server()
+    }
+
+    /// The wire, with both ends.
+    pub fn bed(&self) -> &Testbed {
+        &self.bed
     }
 
     /// The other end: Linux alone.
@@ -200,6 +213,14 @@ impl Accelerated {
     /// One was, or it did.
     pub fn all_was_accelerated(&self) {
         assert_eq!(self.fallbacks(), [], "sockets were left to the kernel");
+        self.kernel_has_no_connections();
+    }
+
+    /// Asserts that the kernel here opened or accepted no connection.
+    ///
+    /// # Panics
+    /// It did.
+    pub fn kernel_has_no_connections(&self) {
         let seen = kernel_connections(self.here()) - self.kernel_before;
         assert_eq!(seen, 0, "the kernel has connections");
     }

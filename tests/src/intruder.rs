@@ -6,41 +6,16 @@ use std::os::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with,
 };
-use testbed::Side;
-use wire::build::TcpSegment;
+use testbed::{Forged, Side};
 use wire::tcp::Header;
-use wire::{Outcome, Protocol, ipv4};
+use wire::{Outcome, Protocol};
 
 use crate::sniffer::Sniffer;
-
-/// Bytes of an Ethernet header, which the kernel writes for a raw socket.
-const LINK: usize = 14;
 
 /// A raw socket of the client's namespace.
 #[derive(Debug)]
 pub struct Intruder {
     socket: OwnedFd,
-}
-
-/// A segment to be forged.
-#[derive(Clone, Copy, Debug)]
-pub struct Forged<'a> {
-    /// In whose name.
-    pub source: SocketAddrV4,
-    /// To whom.
-    pub destination: SocketAddrV4,
-    /// Number of its first byte.
-    pub sequence: u32,
-    /// What it acknowledges, if its flags say so.
-    pub acknowledgement: u32,
-    /// [`wire::tcp::FIN`] and so on.
-    pub flags: u8,
-    /// Bytes of options, a multiple of four, at most 40; they need not make sense.
-    pub options: &'a [u8],
-    /// What it carries.
-    pub payload: &'a [u8],
-    /// What its checksum is off by.
-    pub checksum_error: u16,
 }
 
 /// How far an idle connection has come.
@@ -101,51 +76,6 @@ impl Intruder {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
         }
-    }
-}
-
-impl Forged<'_> {
-    /// A bare one, to be filled in.
-    pub fn between(source: SocketAddrV4, destination: SocketAddrV4) -> Self {
-        Self {
-            source,
-            destination,
-            sequence: 0,
-            acknowledgement: 0,
-            flags: wire::tcp::ACK,
-            options: &[],
-            payload: &[],
-            checksum_error: 0,
-        }
-    }
-
-    /// From the IP header on.
-    fn packet(&self) -> Vec<u8> {
-        let behind = [self.options, self.payload].concat();
-        let segment = TcpSegment {
-            source_mac: [0; 6],
-            destination_mac: [0; 6],
-            source: self.source.into(),
-            destination: self.destination.into(),
-            sequence: self.sequence,
-            acknowledgement: self.acknowledgement,
-            flags: self.flags,
-            window: 1000,
-            payload: &behind,
-            vlan: None,
-        };
-        let mut frame = vec![0; segment.len()];
-        segment.write(&mut frame).expect("it fits into a packet");
-        let mut packet = frame.split_off(LINK);
-        let (header, tcp) = packet.split_at_mut(20);
-        tcp[12] = ((20 + self.options.len()) as u8 / 4) << 4;
-        tcp[16..18].fill(0);
-        let (from, to) = (self.source.ip().octets(), self.destination.ip().octets());
-        let pseudo = wire::checksum::Sum::ZERO.pseudo_ipv4(from, to, ipv4::TCP, tcp.len() as u16);
-        let sum = pseudo.bytes(tcp).checksum() ^ self.checksum_error;
-        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
-        debug_assert_eq!(header[9], ipv4::TCP);
-        packet
     }
 }
 

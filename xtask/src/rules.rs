@@ -80,7 +80,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         Worldly,
         Forbidden,
     ),
-    row("lab/testbed", &["base", "sys"], Worldly, Forbidden),
+    row("lab/testbed", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row("plane/doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("lab/load", &["base", "wire", "shm", "sys", "port", "client"], Worldly, Forbidden),
     row("lab/sim", &["base", "policy", "load"], Worldly, Forbidden),

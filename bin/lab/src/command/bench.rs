@@ -25,6 +25,13 @@ enum What {
         calisto bench apps --case attach hostile\n      with a real calistod in namespaces (root), \
         some 5 minutes")]
     Apps(bench::apps::Args),
+    /// What attackers take from the honest, and from Linux's users.
+    #[command(after_help = "Examples:\n  \
+        calisto bench abuse --quick\n      whether it works here, in short\n  \
+        calisto bench abuse --case aborts --connections 1000000 --per-second 2000 -j\n      a million \
+        connections, one object a line\n  \
+        calisto bench abuse --case memory\n      with a real calistod in namespaces, as root")]
+    Abuse(bench::abuse::Args),
     /// What waiting for many queues costs, and what it leaves of a CPU to others.
     #[command(after_help = "Examples:\n  \
         calisto bench wait --quick\n      whether it works here, in short\n  \
@@ -76,6 +83,7 @@ impl Bench {
         match &self.what {
             What::Steer(args) => bench::steer::run(args, json, out),
             What::Apps(args) => bench::apps::run(args, json, out),
+            What::Abuse(args) => bench::abuse::run(args, json, out),
             What::Wait(args) => bench::wait::run(args, json, out),
             What::Cores(args) => bench::cores::run(args, json, out),
             What::Tcp(args) => bench::tcp::run(args, json, out),

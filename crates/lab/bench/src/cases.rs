@@ -25,6 +25,14 @@ pub struct Size<const ROUNDS: u32> {
     pub quick: bool,
 }
 
+/// How much of an attack, where a bench has one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AttackSize {
+    /// Connections in a round.
+    pub(crate) connections: u64,
+    pub(crate) per_second: u64,
+}
+
 /// How much of everything.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -37,6 +45,7 @@ pub(crate) struct Plan {
     pub(crate) cores: usize,
     /// A file of routes, where a bench wants one.
     pub(crate) table: Option<PathBuf>,
+    pub(crate) attack: AttackSize,
 }
 
 impl Plan {
@@ -44,7 +53,8 @@ impl Plan {
     pub(crate) fn new<const ROUNDS: u32>(size: &Size<ROUNDS>) -> Self {
         let Size { rounds, quick } = *size;
         let rounds = rounds.unwrap_or(if quick { 2 } else { ROUNDS });
-        Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false, cores: 2, table: None }
+        let (cpus, attack) = (Cpus::choose(), AttackSize::default());
+        Self { rounds, quick, cpus, is_rehearsal: false, cores: 2, table: None, attack }
     }
 
     /// A round of a case begins, of `what` where it has several parts.
@@ -94,7 +104,16 @@ pub(crate) fn run(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let mut report = Report::new(bench, json, out);
+    run_into(Report::new(bench, json, out), cases, wanted, plan)
+}
+
+/// The same; every figure says where it was measured.
+pub(crate) fn run_into(
+    mut report: Report<'_>,
+    cases: &[Case],
+    wanted: &[String],
+    plan: &Plan,
+) -> Result<(), Error> {
     for case in cases {
         if !wanted.is_empty() && !wanted.iter().any(|name| name == case.name) {
             continue;

@@ -23,6 +23,9 @@ pub(crate) struct Figure {
     /// Why something is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
+    /// Where it was measured, and of which commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) machine: Option<String>,
     #[serde(skip)]
     wanted: Option<Target>,
 }
@@ -45,6 +48,10 @@ pub(crate) enum Target {
     AtMost(f64),
     /// The value is no smaller.
     AtLeast(f64),
+    /// The value is no larger, or no larger than the baseline.
+    AtMostOrBaseline(f64),
+    /// The value is no smaller, or no smaller than the baseline.
+    AtLeastOrBaseline(f64),
     /// The value is this, give or take the second.
     Near(f64, f64),
 }
@@ -56,6 +63,12 @@ impl Target {
             Self::RatioAtLeast(bound) => ratio.map(|ratio| ratio >= bound),
             Self::AtMost(bound) => value.map(|value| value <= bound),
             Self::AtLeast(bound) => value.map(|value| value >= bound),
+            Self::AtMostOrBaseline(bound) => {
+                value.map(|value| value <= bound || ratio.is_some_and(|ratio| ratio <= 1.0))
+            }
+            Self::AtLeastOrBaseline(bound) => {
+                value.map(|value| value >= bound || ratio.is_some_and(|ratio| ratio >= 1.0))
+            }
             Self::Near(centre, margin) => value.map(|value| (value - centre).abs() <= margin),
         }
     }
@@ -66,6 +79,8 @@ impl Target {
             Self::RatioAtLeast(bound) => format!("ratio >= {bound}"),
             Self::AtMost(bound) => format!("<= {bound} {unit}").trim_end().to_owned(),
             Self::AtLeast(bound) => format!(">= {bound} {unit}").trim_end().to_owned(),
+            Self::AtMostOrBaseline(bound) => format!("<= {bound} or the baseline"),
+            Self::AtLeastOrBaseline(bound) => format!(">= {bound} or the baseline"),
             Self::Near(centre, margin) => format!("{centre} +- {margin} {unit}"),
         }
     }
@@ -88,6 +103,7 @@ impl Figure {
             target: None,
             met: None,
             note: None,
+            machine: None,
             wanted: None,
         }
     }
@@ -116,8 +132,13 @@ impl Figure {
 
     /// Says which bench and case it belongs to.
     #[must_use]
-    pub(crate) fn of(self, bench: &'static str, case: &'static str) -> Self {
-        Self { bench, case, ..self }
+    pub(crate) fn of(
+        self,
+        bench: &'static str,
+        case: &'static str,
+        machine: Option<String>,
+    ) -> Self {
+        Self { bench, case, machine, ..self }
     }
 
     /// Adds an explanation.
@@ -177,5 +198,12 @@ mod tests {
         assert_eq!(met(Target::AtLeast(3.0), &[4.0], &[]), Some(true));
         assert_eq!(met(Target::Near(5.0, 1.0), &[4.0], &[]), Some(true));
         assert_eq!(met(Target::RatioAtLeast(0.5), &[4.0], &[]), None);
+        let at_most = Target::AtMostOrBaseline(3.0);
+        assert_eq!(met(at_most, &[4.0], &[2.0]), Some(false));
+        assert_eq!(met(at_most, &[4.0], &[5.0]), Some(true));
+        assert_eq!(met(at_most, &[3.0], &[2.0]), Some(true));
+        let at_least = Target::AtLeastOrBaseline(0.9);
+        assert_eq!(met(at_least, &[0.8], &[0.9]), Some(false));
+        assert_eq!(met(at_least, &[0.8], &[0.7]), Some(true));
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! What must hold: a figure and its baseline are measured in the same run, in turns; a figure is a
 //! median with its range; what was missed is printed as missed, and what could not be measured says
-//! why. Read `report.rs` for what a figure is, and `steer.rs`, `apps.rs`, `cores.rs`, `tcp.rs`,
-//! `sockets.rs`, `slice.rs`, `sim.rs` and `generator.rs` for the lists of cases.
+//! why. Read `report.rs` for what a figure is, and `steer.rs`, `apps.rs`, `abuse.rs`, `cores.rs`,
+//! `tcp.rs`, `sockets.rs`, `slice.rs`, `sim.rs` and `generator.rs` for the lists of cases.
 #![forbid(unsafe_code)]
 
+/// `calisto bench abuse`: what attackers take from the honest.
+pub mod abuse;
 /// `calisto bench apps`: what attached applications cost, and what a hostile one can do.
 pub mod apps;
 mod cases;
@@ -19,6 +21,7 @@ mod flows;
 /// `calisto bench load`: whether the load generator can be trusted, and how much it can send.
 pub mod generator;
 mod helper;
+mod machine;
 mod place;
 #[cfg(test)]
 mod printed;

@@ -17,6 +17,7 @@ pub(crate) struct Report<'a> {
     rows: Vec<[String; 7]>,
     case_began: Nanos,
     stolen_before: Vec<(usize, Nanos)>,
+    machine: Option<String>,
 }
 
 impl<'a> Report<'a> {
@@ -30,7 +31,14 @@ impl<'a> Report<'a> {
             rows: Vec::new(),
             case_began: Nanos::ZERO,
             stolen_before: Vec::new(),
+            machine: None,
         }
+    }
+
+    /// Every figure says that it is of this machine and commit.
+    #[must_use]
+    pub(crate) fn of_machine(self, machine: String) -> Self {
+        Self { machine: Some(machine), ..self }
     }
 
     /// A case begins. `text` says what is measured, where it runs and who makes the traffic.
@@ -42,7 +50,11 @@ impl<'a> Report<'a> {
             eprintln!("{case}: {text}");
             return Ok(());
         }
-        writeln!(self.out, "{} {case}: {text}", self.bench).map_err(Error::Output)
+        writeln!(self.out, "{} {case}: {text}", self.bench).map_err(Error::Output)?;
+        match &self.machine {
+            Some(machine) => writeln!(self.out, " on {machine}").map_err(Error::Output),
+            None => Ok(()),
+        }
     }
 
     /// What is being done, for whoever waits.
@@ -52,7 +64,7 @@ impl<'a> Report<'a> {
 
     /// One figure.
     pub(crate) fn figure(&mut self, figure: Figure) -> Result<(), Error> {
-        let figure = figure.of(self.bench, self.case);
+        let figure = figure.of(self.bench, self.case, self.machine.clone());
         if self.json {
             let line = serde_json::to_string(&figure).map_err(io::Error::other);
             return line.and_then(|line| writeln!(self.out, "{line}")).map_err(Error::Output);

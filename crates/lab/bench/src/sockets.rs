@@ -5,11 +5,11 @@
 //! `witness.rs` who really carried the bytes, `turns.rs` how things are measured in turns and who
 //! else had the CPUs.
 
-mod accelerated;
+pub(crate) mod accelerated;
 mod account;
 mod asked;
 mod breakdown;
-mod client;
+pub(crate) mod client;
 mod connections;
 mod contest;
 mod dialogue;
@@ -17,7 +17,7 @@ mod echo;
 mod idle;
 mod instructions;
 mod iperf3;
-mod limits;
+pub(crate) mod limits;
 mod local;
 mod memcached;
 mod memory;
@@ -28,9 +28,9 @@ pub(crate) mod priority;
 pub(crate) mod programs;
 mod redis;
 pub(crate) mod running;
-mod tested_stack;
+pub(crate) mod tested_stack;
 pub(crate) mod turns;
-mod witness;
+pub(crate) mod witness;
 
 use std::io::Write;
 

@@ -1,4 +1,5 @@
-//! Two network namespaces joined by a veth pair, for demo, benches and tests.
+//! Two network namespaces joined by a veth pair, for demo, benches and tests; attackers, and honest
+//! clients beside them.
 //!
 //! A [`Testbed`] exists in the kernel exactly as long as its value does: dropping it, also while
 //! a panic unwinds, ends what still runs inside and removes both namespaces. What no destructor
@@ -13,9 +14,13 @@
 //! touched. Read `bed.rs` first.
 #![forbid(unsafe_code)]
 
+mod attack;
 mod bed;
+mod bystanders;
 mod error;
+mod forged;
 mod ip;
+mod memory_group;
 mod name;
 mod setup;
 mod side;
@@ -23,8 +28,12 @@ mod side;
 #[cfg(test)]
 mod tests;
 
+pub use attack::{Abuse, Attack, AttackCounts, AttackPlan, Conduct, TINY_MSS, USUAL_MSS};
 pub use bed::{Testbed, TestbedConfig};
+pub use bystanders::{Bystanders, Exchange, Seen};
 pub use error::TestbedError;
+pub use forged::Forged;
+pub use memory_group::MemoryGroup;
 pub use name::remove_stale;
 pub use side::Side;
 

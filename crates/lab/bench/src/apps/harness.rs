@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,11 +26,11 @@ pub(crate) struct Harness {
 
 /// What a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Holdings {
-    pub(super) descriptors: usize,
+pub(crate) struct Holdings {
+    pub(crate) descriptors: usize,
     /// Mappings of memory that is shared with applications.
-    pub(super) regions: usize,
-    pub(super) resident_kib: u64,
+    pub(crate) regions: usize,
+    pub(crate) resident_kib: u64,
 }
 
 impl Harness {
@@ -116,8 +116,31 @@ impl Harness {
         Err("it has no thread of that name").or_needs("dispatcher of calistod")
     }
 
+    /// Where its log is.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.path().join("daemon.log")
+    }
+
+    /// Where its files are: only root may look there, unless somebody says otherwise.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What `calisto` answers about it to these words.
+    pub(crate) fn ask(&self, words: &[&str]) -> Result<String, Error> {
+        let mut command = Command::new(programs::command()?);
+        let output = command.args(words).arg("--admin").arg(self.admin()).output();
+        let output = output.or_needs("running calisto")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(text(&output.stderr)).or_needs("answer of calistod")
+        }
+    }
+
     /// What the daemon holds now.
-    pub(super) fn holdings(&self) -> Result<Holdings, Error> {
+    pub(crate) fn holdings(&self) -> Result<Holdings, Error> {
         holdings(self.daemon.id())
     }
 }

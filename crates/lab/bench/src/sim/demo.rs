@@ -7,7 +7,6 @@
 //! alone: nobody asleep, one worker of many asleep, everybody asleep, and as many requests as fit.
 
 use std::net::SocketAddr;
-use std::process::Command;
 use std::time::Duration;
 
 use base::Nanos;
@@ -22,7 +21,6 @@ use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
-use crate::programs;
 use crate::report::Report;
 
 const FLOWS: u16 = 4000;
@@ -157,7 +155,7 @@ fn round(plan: &Plan) -> Result<Round, Error> {
     let mut acts = Vec::new();
     for (number, policy) in POLICIES.iter().enumerate() {
         if number > 0 {
-            stage.tell(&["steer", "set", policy])?;
+            stage.harness.ask(&["steer", "set", policy])?;
         }
         let (owners, report) = stage.act()?;
         lost += report.lost;
@@ -279,10 +277,10 @@ impl Stage<'_> {
 
     /// That many workers, and nothing on its way.
     fn resize(&self, workers: u16) -> Result<(), Error> {
-        self.tell(&["workers", &workers.to_string()])?;
+        self.harness.ask(&["workers", &workers.to_string()])?;
         let began = std::time::Instant::now();
         loop {
-            let text = self.tell(&["-j", "steer", "show"])?;
+            let text = self.harness.ask(&["-j", "steer", "show"])?;
             let status: serde_json::Value =
                 serde_json::from_str(&text).or_needs("steering's state")?;
             let owned = status["owned"].as_array().map_or(0, Vec::len);
@@ -298,7 +296,7 @@ impl Stage<'_> {
 
     /// Who owns each flow's group.
     fn owners(&self) -> Result<Owners, Error> {
-        let table = self.tell(&["steer", "export"])?;
+        let table = self.harness.ask(&["steer", "export"])?;
         let entries = policy::table_text::import(&table).or_needs("owner table")?;
         let toeplitz = Toeplitz::new(Toeplitz::key_from_seed(SEED));
         let owner = |number: u16| {
@@ -308,18 +306,5 @@ impl Stage<'_> {
             entries.get(group as usize)?.owner().map(|worker| worker.0)
         };
         Ok((0..FLOWS).map(owner).collect())
-    }
-
-    /// What `calisto` answers to these words.
-    fn tell(&self, words: &[&str]) -> Result<String, Error> {
-        let mut command = Command::new(programs::command()?);
-        let output = command.args(words).arg("--admin").arg(self.harness.admin()).output();
-        let output = output.or_needs("running calisto")?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() {
-            Ok(text(&output.stdout))
-        } else {
-            Err(text(&output.stderr)).or_needs("answer of calistod")
-        }
     }
 }

@@ -215,7 +215,7 @@ impl Clients {
 }
 
 /// Connections to a server from a namespace, for whoever has nothing to ask.
-pub(super) fn connected(
+pub(crate) fn connected(
     side: &Side,
     server: SocketAddr,
     count: usize,

@@ -12,7 +12,7 @@ const OTHERS: u64 = 512;
 
 /// Lets this process, and what it starts, have as many of them as it may, and says for how many
 /// connections that is enough.
-pub(super) fn connections_max() -> Result<usize, Error> {
+pub(crate) fn connections_max() -> Result<usize, Error> {
     let limits = rustix::process::getrlimit(Resource::Nofile);
     let maximum = limits.maximum.unwrap_or(DESCRIPTORS);
     // Only who has the right to raise the maximum gets more.

@@ -50,6 +50,10 @@ pub(crate) const ECHO_ASK: Source = Source::new("echo_ask", include_str!("progra
 /// A server that reads files: `ADDRESS PORT`.
 pub(crate) const READ_ZERO: Source = Source::new("read_zero", include_str!("programs/read_zero.c"));
 
+/// A server that accepts, receives, sends and closes: `ADDRESS PORT [hoard]`.
+pub(crate) const PLAIN_SERVER: Source =
+    Source::new("plain_server", include_str!("programs/plain_server.c"));
+
 /// A compiled program; gone with this value.
 pub(crate) struct Compiled {
     _folder: ScratchDir,
@@ -93,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_source_compiles_and_its_program_says_how_it_is_used() {
-        for source in [EPOLL_ECHO, ECHO_ASK, READ_ZERO] {
+        for source in [EPOLL_ECHO, ECHO_ASK, READ_ZERO, PLAIN_SERVER] {
             let compiled = Compiled::new(source).expect("there is a compiler");
             let told = Command::new(compiled.path()).output().expect("it runs");
             let told = String::from_utf8_lossy(&told.stderr).into_owned();

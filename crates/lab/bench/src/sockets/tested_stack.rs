@@ -1,7 +1,8 @@
 //! A client's namespace, a wire, and a server's namespace with somebody's TCP in it.
 
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use testbed::{Side, Testbed, TestbedConfig};
 use super::accelerated::{Accelerated, Profile};
 use super::running::Running;
 use super::witness::Carried;
+use crate::apps::harness::{Harness, Holdings};
 use crate::cases::Plan;
 use crate::cores::process::cpu_time;
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -31,7 +33,7 @@ const CONGESTION: &str = "reno";
 
 /// What the (pretended) hardware of a kernel's wire does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Offloads {
+pub(crate) enum Offloads {
     /// What veth has by default.
     Default,
     /// The same without TSO, GSO and GRO at both ends.
@@ -41,7 +43,7 @@ pub(super) enum Offloads {
 }
 
 /// Somewhere to serve.
-pub(super) struct TestedStack {
+pub(crate) struct TestedStack {
     name: &'static str,
     cpus: Cpus,
     place: Site,
@@ -54,7 +56,7 @@ enum Site {
 
 impl TestedStack {
     /// Linux's TCP, without anything of ours.
-    pub(super) fn linux(cpus: Cpus, offloads: Offloads) -> Result<Self, Error> {
+    pub(crate) fn linux(cpus: Cpus, offloads: Offloads) -> Result<Self, Error> {
         let config =
             TestbedConfig { offloads: offloads != Offloads::None, ..TestbedConfig::default() };
         let bed = Testbed::new(config).or_needs("pair of namespaces")?;
@@ -78,12 +80,12 @@ impl TestedStack {
     }
 
     /// Ours; in a rehearsal Linux's, as it is on our wire.
-    pub(super) fn calisto(plan: &Plan) -> Result<Self, Error> {
+    pub(crate) fn calisto(plan: &Plan) -> Result<Self, Error> {
         Self::calisto_with(plan, "")
     }
 
     /// The same with more of the daemon's configuration: whole sections.
-    pub(super) fn calisto_with(plan: &Plan, sections: &str) -> Result<Self, Error> {
+    pub(crate) fn calisto_with(plan: &Plan, sections: &str) -> Result<Self, Error> {
         if plan.is_rehearsal {
             let linux = Self::linux(plan.cpus, Offloads::None)?;
             return Ok(Self { name: "Linux in our place", ..linux });
@@ -105,11 +107,12 @@ impl TestedStack {
     }
 
     /// Whose TCP it is.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
-    fn bed(&self) -> &Testbed {
+    /// The wire with both ends.
+    pub(crate) fn bed(&self) -> &Testbed {
         match &self.place {
             Site::Linux(bed) => bed,
             Site::Calisto(accelerated) => &accelerated.harness.bed,
@@ -117,43 +120,103 @@ impl TestedStack {
     }
 
     /// The client's namespace.
-    pub(super) fn client(&self) -> &Side {
+    pub(crate) fn client(&self) -> &Side {
         self.bed().client()
     }
 
     /// The server's namespace.
-    pub(super) fn server(&self) -> &Side {
+    pub(crate) fn server(&self) -> &Side {
         self.bed().server()
     }
 
     /// The server's address.
-    pub(super) fn address(&self, port: u16) -> SocketAddr {
+    pub(crate) fn address(&self, port: u16) -> SocketAddr {
         SocketAddr::from((self.server().ipv4(), port))
     }
 
     /// The daemon's process, where there is one.
-    pub(super) fn daemon(&self) -> Option<u32> {
+    pub(crate) fn daemon(&self) -> Option<u32> {
         match &self.place {
             Site::Linux(_) => None,
             Site::Calisto(accelerated) => Some(accelerated.harness.pid()),
         }
     }
 
+    fn harness(&self) -> Option<&Harness> {
+        match &self.place {
+            Site::Linux(_) => None,
+            Site::Calisto(accelerated) => Some(&accelerated.harness),
+        }
+    }
+
+    /// What the daemon holds, where there is one.
+    pub(crate) fn holdings(&self) -> Result<Option<Holdings>, Error> {
+        self.harness().map(Harness::holdings).transpose()
+    }
+
+    /// Programs that the daemon, where there is one, has put out: all that are gone and have
+    /// neither left nor died.
+    pub(crate) fn programs_put_out(&self) -> Result<u64, Error> {
+        let Some(harness) = self.harness() else { return Ok(0) };
+        let told = harness.ask(&["-j", "apps"])?;
+        let told: serde_json::Value = serde_json::from_str(&told).or_needs("list of programs")?;
+        let apps = told["apps"].as_array().ok_or("it is none").or_needs("list of programs")?;
+        let reasons = apps.iter().filter_map(|app| app["reason"]["name"].as_str());
+        Ok(reasons.filter(|reason| !["left", "died"].contains(reason)).count() as u64)
+    }
+
+    /// Bytes of the daemon's log, where there is one.
+    pub(crate) fn log_bytes(&self) -> Result<u64, Error> {
+        let size = |harness: &Harness| std::fs::metadata(harness.log()).map(|log| log.len());
+        self.harness().map_or(Ok(0), |harness| size(harness).or_needs("log of calistod"))
+    }
+
+    /// Where programs attach, where there is a daemon.
+    pub(crate) fn attach_socket(&self) -> Option<PathBuf> {
+        self.harness().map(Harness::socket)
+    }
+
+    /// Lets other users than root come as far as the daemon's socket.
+    pub(crate) fn let_everybody_attach(&self) -> Result<(), Error> {
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        self.harness().map_or(Ok(()), |harness| {
+            std::fs::set_permissions(harness.folder(), everybody).or_needs("way to calistod")
+        })
+    }
+
     /// CPU time of the daemon, where there is one.
-    pub(super) fn daemon_cpu_time(&self) -> Result<Nanos, Error> {
+    pub(crate) fn daemon_cpu_time(&self) -> Result<Nanos, Error> {
         self.daemon().map_or(Ok(Nanos::ZERO), cpu_time)
     }
 
     /// A command that will run `program` on the server's side.
-    pub(super) fn command(&self, profile: Profile, program: &Path) -> Result<Command, Error> {
+    pub(crate) fn command(&self, profile: Profile, program: &Path) -> Result<Command, Error> {
         match &self.place {
             Site::Linux(bed) => Ok(bed.server().command(program)),
             Site::Calisto(accelerated) => accelerated.command(profile, program),
         }
     }
 
+    /// The same for a user without rights.
+    pub(crate) fn command_as(
+        &self,
+        uid: u32,
+        profile: Profile,
+        program: &Path,
+    ) -> Result<Command, Error> {
+        let whole = self.command(profile, program)?;
+        let mut command = self.server().command("setpriv");
+        let user = [format!("--reuid={uid}"), format!("--regid={uid}")];
+        command.args(user).args(["--clear-groups", "--"]);
+        // Behind `ip netns exec NAMESPACE`, which only root may say.
+        command.args(whole.get_args().skip(3));
+        let envs = whole.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(envs);
+        Ok(command)
+    }
+
     /// Starts a server on the server's CPU, and waits until it serves `port`.
-    pub(super) fn serve(
+    pub(crate) fn serve(
         &self,
         profile: Profile,
         program: &Path,
@@ -201,7 +264,7 @@ impl TestedStack {
     }
 
     /// Does `work`, during which every byte has to be carried by whom this stack is named after.
-    pub(super) fn witnessed<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn witnessed<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let before = Carried::by_kernel_of(self.server())?;
         let done = work()?;
         let carried = Carried::by_kernel_of(self.server())?.since(before);

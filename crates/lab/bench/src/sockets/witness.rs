@@ -10,16 +10,16 @@ use crate::error::{Error, OrNeeds};
 
 /// What the kernel of a namespace has carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Carried {
+pub(crate) struct Carried {
     /// TCP segments in and out.
-    pub(super) segments: u64,
+    pub(crate) segments: u64,
     /// Bytes over the loopback interface.
-    pub(super) loopback_bytes: u64,
+    pub(crate) loopback_bytes: u64,
 }
 
 impl Carried {
     /// So far.
-    pub(super) fn by_kernel_of(side: &Side) -> Result<Self, Error> {
+    pub(crate) fn by_kernel_of(side: &Side) -> Result<Self, Error> {
         let read = || {
             // The process's own files are those of its first thread's namespace.
             let read =
@@ -37,7 +37,7 @@ impl Carried {
     }
 
     /// Since an earlier look.
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             segments: self.segments.saturating_sub(earlier.segments),
             loopback_bytes: self.loopback_bytes.saturating_sub(earlier.loopback_bytes),
