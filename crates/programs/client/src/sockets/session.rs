@@ -290,17 +290,19 @@ impl Session {
         Ok(self.keep(map(id, &reply, descriptors)?))
     }
 
-    /// Makes sure that a region is mapped, or that asking for it again would be for nothing.
+    /// Makes sure that a region is mapped, or that asking for it again would be for nothing. A
+    /// connection that another application's listener has taken is in a region of that one.
     ///
     /// # Errors
     /// EMFILE and the like: there are no descriptors for it, or no memory.
-    pub(crate) fn reach(&self, id: RegionId) -> Result<(), Errno> {
+    pub(crate) fn reach(&self, id: RegionId, is_foreign: bool) -> Result<(), Errno> {
         if self.known(id).is_some() {
             return Ok(());
         }
         match self.ask_for(id) {
             Ok((reply @ Reply::Region { .. }, descriptors)) => {
-                self.keep(map(id, &reply, descriptors).map_err(|_| Errno::MFILE)?);
+                let region = map(id, &reply, descriptors).map_err(|_| Errno::MFILE)?;
+                self.keep(if is_foreign { region.foreign() } else { region });
                 Ok(())
             }
             // Descriptors that do not fit into this process come as too many.

@@ -151,7 +151,7 @@ impl Socket {
             let memory = &slot.region.memory;
             let Some(next) = Backlog::oldest(memory, slot.words) else { continue };
             let session = self.session();
-            session.reach(RegionId(next.region))?;
+            session.reach(RegionId(next.region), self.is_foreign())?;
             let Some(entry) = Backlog::take(memory, slot.words) else { continue };
             let region = session.region(RegionId(entry.region));
             let region = region.map_err(|_| Errno::CONNABORTED)?;
