@@ -132,7 +132,8 @@ impl SocketTable {
         let (own, who) = (context.member.app, context.member.who);
         let ids = Ids::of_process(who.pid);
         let may = |app: &App| app.number() == own || app.proofs.is_same(who, ids);
-        let may_have = |(_, record): &(SlotKey, &Record)| self.apps.get(record.app).is_some_and(may);
+        let may_have =
+            |(_, record): &(SlotKey, &Record)| self.apps.get(record.app).is_some_and(may);
         let found = self.records.named(cookie).find(may_have).map(|(place, _)| place);
         let Some((region, slot)) = found else {
             let is_listener =
