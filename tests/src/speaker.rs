@@ -33,8 +33,12 @@ impl Speaker {
         std::fs::set_permissions(daemon.folder(), everybody).expect("it is ours");
         let path = daemon.apps_socket();
         let link = as_user(uid, || Link::connect(path.as_ref()))?;
-        let request =
-            SocketsRequest { name: "speaker".to_owned(), profile: Default::default(), features: 0 };
+        let request = SocketsRequest {
+            name: "speaker".to_owned(),
+            profile: Default::default(),
+            features: 0,
+            token_before: None,
+        };
         link.stream(&request)?;
         Ok(Self { link })
     }

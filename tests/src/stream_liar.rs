@@ -96,8 +96,12 @@ impl StreamLiar {
         call: &Call,
     ) -> Self {
         let link = Link::connect(&accelerated.daemon().apps_socket()).expect("the daemon listens");
-        let request =
-            SocketsRequest { name: "liar".to_owned(), profile: Default::default(), features: 0 };
+        let request = SocketsRequest {
+            name: "liar".to_owned(),
+            profile: Default::default(),
+            features: 0,
+            token_before: None,
+        };
         let (_, descriptors) = link.stream(&request).expect("it looks honest");
         let mut descriptors = descriptors.into_iter();
         let (Some(file), Some(doorbell)) = (descriptors.next(), descriptors.next()) else {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use testbed::Side;
-use whole::{Accelerated, Program, TIMEOUT, project, wait_for};
+use whole::{Accelerated, Program, TIMEOUT, kernel_udp, project, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";
 const PORT: u16 = 8000;
@@ -143,6 +143,78 @@ fn programs_of_a_killed_daemon_get_errors_and_the_kernel_gets_the_traffic_until_
         5 => Ok(()),
         other => Err(format!("{other} bytes")),
     });
+    server.kill();
+}
+
+/// Waits until the daemon serves just one listener at the port, whatever processes share it.
+fn await_listener(accelerated: &Accelerated) {
+    wait_for("the listener at the new daemon", || {
+        let rows = accelerated.sockets();
+        let at_port =
+            rows.iter().filter(|row| row.local.ends_with(":8000") && row.remote.is_none());
+        match at_port.count() {
+            1 => Ok(()),
+            _ => Err(format!("{rows:?}")),
+        }
+    });
+}
+
+#[test]
+fn servers_find_the_next_daemon_by_themselves_however_they_wait() {
+    for (way, is_killed) in [("thread", true), ("poll", false), ("fork", true), ("fork", false)] {
+        let mut accelerated = Accelerated::start();
+        let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();
+        let words = [PYTHON, &script("accepting.py"), way, "0.0.0.0", "8000"];
+        let mut server = accelerated.run(&words);
+        server.wait_until_it_says("listening");
+        let mut before = connect(accelerated.there(), here);
+        talk(&mut before);
+        for round in 0..2 {
+            let (daemon, side) = accelerated.daemon_mut();
+            if is_killed {
+                daemon.kill();
+            } else {
+                daemon.signal(Signal::TERM);
+                daemon.wait();
+            }
+            // Nobody calls in between: whoever waits finds the daemon.
+            daemon.start_again(side);
+            await_listener(&accelerated);
+            let mut streams: Vec<TcpStream> =
+                (0..12).map(|_| connect(accelerated.there(), here)).collect();
+            streams.iter_mut().for_each(talk);
+            wait_for("the bytes of the new connections", || match accelerated.carried().received {
+                60 => Ok(()),
+                other => Err(format!("{way}, round {round}: {other} bytes")),
+            });
+            assert_eq!(accelerated.fallbacks(), [], "{way}, round {round}");
+        }
+        let said = server.kill().said;
+        assert!(!said.contains("Error"), "{way}: {said}");
+    }
+}
+
+#[test]
+fn a_server_of_datagrams_is_accelerated_again_by_the_next_daemon() {
+    let mut accelerated = Accelerated::start();
+    let host = accelerated.here().ipv4().to_string();
+    let datagrams = script("datagrams.py");
+    let server = accelerated.run(&[PYTHON, &datagrams, &host, "8000"]);
+    let ask = |accelerated: &Accelerated| {
+        let client = accelerated.run_there(&[PYTHON, &datagrams, &host, "8000", "20"]);
+        assert_eq!(client.succeed(), "20 datagrams are right\n");
+    };
+    await_listener(&accelerated);
+    ask(&accelerated);
+    let (daemon, _) = accelerated.daemon_mut();
+    daemon.kill();
+    ask(&accelerated);
+    let (daemon, side) = accelerated.daemon_mut();
+    daemon.start_again(side);
+    await_listener(&accelerated);
+    let before = kernel_udp(accelerated.here(), "InDatagrams");
+    ask(&accelerated);
+    assert_eq!(kernel_udp(accelerated.here(), "InDatagrams"), before, "the kernel has seen some");
     server.kill();
 }
 

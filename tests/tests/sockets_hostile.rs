@@ -43,7 +43,7 @@ fn a_program_that_goes_before_it_has_heard_the_answer_leaves_nothing() {
     for number in 0..20 {
         let link = Link::connect(&accelerated.daemon().apps_socket()).expect("it listens");
         let (name, profile) = (format!("hasty-{number}"), Profile::Safe);
-        let request = SocketsRequest { name, profile, features: 0 };
+        let request = SocketsRequest { name, profile, features: 0, token_before: None };
         link.send(&ToDaemon::Stream(request)).expect("it reads");
     }
     accelerated.daemon().signal(Signal::CONT);

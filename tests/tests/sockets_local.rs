@@ -83,3 +83,37 @@ fn datagrams_are_echoed_by_an_accelerated_server_and_to_an_accelerated_client() 
     accelerated.all_was_accelerated();
     accelerated.nothing_is_left();
 }
+
+/// Whoever gets a listener of another program takes all its callers: those of this host, who come
+/// by memory that the first program shares with theirs, and those of the wire.
+#[test]
+fn a_listener_that_was_passed_to_another_program_has_all_its_callers_there() {
+    let accelerated = Accelerated::start();
+    let host = accelerated.here().ipv4().to_string();
+    let door = accelerated.daemon().folder().join("door").display().to_string();
+    let passing = script("passed_listener.py");
+    for giver_ends in [false, true] {
+        let mut giver = accelerated.run(&[PYTHON, &passing, "give", &door, &host, "8000"]);
+        giver.wait_until_it_says("listening");
+        let mut taker = accelerated.run(&[PYTHON, &passing, "take", &door, "4"]);
+        taker.wait_until_it_says("taken");
+        giver.wait_until_it_says("passed");
+        let giver = if giver_ends {
+            giver.kill();
+            None
+        } else {
+            Some(giver)
+        };
+        for is_here in [true, false, true, false] {
+            let words = [PYTHON, &script("echoed.py"), &host, "8000", "100000"];
+            let client =
+                if is_here { accelerated.run(&words) } else { accelerated.run_there(&words) };
+            assert_eq!(client.succeed(), "100000 bytes came back\n", "{is_here} {giver_ends}");
+        }
+        assert!(taker.succeed().ends_with("4 callers had their words back\n"));
+        giver.map(Program::kill);
+        std::fs::remove_file(&door).expect("the giver has made it");
+    }
+    accelerated.all_was_accelerated();
+    accelerated.nothing_is_left();
+}

@@ -22,6 +22,10 @@ pub struct SocketsRequest {
     /// Bits of optional features that it asks for; none are defined.
     #[serde(default)]
     pub features: u64,
+    /// The token that it had from a daemon before this one, which is gone. All processes of the
+    /// application knew it, and nobody else: by it they become one application again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_before: Option<String>,
 }
 
 /// How threads wait for each other.

@@ -350,7 +350,12 @@ fn answer(peer: &Peer, answer: impl FnOnce(Call, Option<OwnedFd>) -> Reply) -> u
 #[test]
 fn an_application_enters_sockets_mode_another_process_joins_and_a_stranger_is_told_no() {
     let stage = Stage::new();
-    let request = SocketsRequest { name: "redis".into(), profile: Profile::Safe, features: 0 };
+    let request = SocketsRequest {
+        name: "redis".into(),
+        profile: Profile::Safe,
+        features: 0,
+        token_before: None,
+    };
     let join = JoinRequest { app: 4, token: "0f".repeat(16) };
     let (link, peer) = stage.both();
     let (child, child_peer) = stage.both();

@@ -36,6 +36,8 @@ pub(crate) mod options;
 pub(crate) mod poll;
 /// read(2), recv(2) and their kin.
 pub(crate) mod receive;
+/// Sockets whose daemon has ended.
+mod renew;
 /// select(2).
 pub(crate) mod select;
 /// write(2), send(2) and their kin.

@@ -1,6 +1,8 @@
 //! The process and the daemon: the attachment, what came with the program, and what goes to the
 //! next one.
 
+/// When the daemon has ended, and there is another one.
+pub(crate) mod again;
 /// The environment of a new program.
 pub(crate) mod environment;
 /// Sockets that came from elsewhere.

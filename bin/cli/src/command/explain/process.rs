@@ -62,8 +62,14 @@ fn app_of(
 
 /// Why a process has not asked the daemon for anything, in a sentence.
 fn why_not_attached(pid: u32) -> String {
-    let has_library = fs::read_to_string(format!("/proc/{pid}/maps"))
-        .is_ok_and(|maps| maps.lines().any(|line| line.contains(LIBRARY)));
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let has_library = maps.lines().any(|line| line.contains(LIBRARY));
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    if has_library && has_memory_of_a_daemon(&maps, name.trim_end()) {
+        return "it was attached to a daemon before this one, and comes to this one when it next \
+                waits for its listeners, or opens a socket: within a second, if it runs"
+            .to_owned();
+    }
     if has_library {
         return "it has the library, and has not needed a socket of the daemon yet".to_owned();
     }
@@ -78,9 +84,25 @@ fn why_not_attached(pid: u32) -> String {
     }
 }
 
+/// Whether a process has the memory mapped that a daemon has given it for its sockets: that has
+/// the name which the process gave itself then.
+fn has_memory_of_a_daemon(maps: &str, name: &str) -> bool {
+    let memory = format!(" /memfd:{name} (deleted)");
+    !name.is_empty() && maps.lines().any(|line| line.ends_with(&memory))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_has_the_memory_of_a_daemon_which_is_gone_is_told_from_one_that_never_asked() {
+        let maps = "7f00-7f01 rw-s 00000000 00:01 7 /memfd:redis-server (deleted)\n\
+                    7f02-7f03 r-xp 00000000 08:01 9 /usr/lib/libc.so.6\n";
+        assert!(has_memory_of_a_daemon(maps, "redis-server"));
+        assert!(!has_memory_of_a_daemon(maps, "redis"));
+        assert!(!has_memory_of_a_daemon(maps, ""));
+    }
 
     #[test]
     fn a_process_without_the_library_is_told_how_to_get_it() {

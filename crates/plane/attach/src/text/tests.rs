@@ -64,7 +64,12 @@ fn the_messages_of_version_1_are_read() {
 #[test]
 fn the_messages_of_sockets_mode_are_read() {
     let token = "00112233445566778899aabbccddeeff";
-    let stream = SocketsRequest { name: "redis".into(), profile: Profile::Throughput, features: 0 };
+    let stream = SocketsRequest {
+        name: "redis".into(),
+        profile: Profile::Throughput,
+        features: 0,
+        token_before: None,
+    };
     let join = JoinRequest { app: 3, token: token.into() };
     let remote = "[2001:db8::1]:443".parse().expect("an address");
     let call = |call| ToDaemon::Call { id: 7, call };

@@ -124,7 +124,7 @@ mod tests {
         let join = JoinRequest { app: 1, token: String::new() };
         assert!(client.may_begin_with(&ToDaemon::Join(join)));
         let (name, profile) = ("new".to_owned(), Profile::Safe);
-        let stream = SocketsRequest { name, profile, features: 0 };
+        let stream = SocketsRequest { name, profile, features: 0, token_before: None };
         assert!(!client.may_begin_with(&ToDaemon::Stream(stream)));
     }
 

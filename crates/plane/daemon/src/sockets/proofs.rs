@@ -25,6 +25,8 @@ use crate::log;
 pub(super) struct Proofs {
     token: Secret,
     ticket: Secret,
+    /// The token that its processes had from the daemon before.
+    before: Option<Secret>,
     uid: u32,
     gid: u32,
 }
@@ -99,7 +101,19 @@ impl Proofs {
     /// The kernel has no random numbers.
     pub(super) fn new(who: PeerCredentials) -> Result<Self, SysError> {
         let PeerCredentials { pid: _, uid, gid } = who;
-        Ok(Self { token: Secret::new()?, ticket: Secret::new()?, uid, gid })
+        Ok(Self { token: Secret::new()?, ticket: Secret::new()?, before: None, uid, gid })
+    }
+
+    /// The processes of the application had this token from the daemon before.
+    pub(super) fn set_before(&mut self, token: &str) {
+        self.before = Secret::read(token);
+    }
+
+    /// Whether a process that shows its token of the daemon before belongs to the application: all
+    /// that knew it were forked from one. One that has other rights by now has an application of
+    /// its own.
+    pub(super) fn was_one_with(&self, token: &str, who: PeerCredentials, ids: Option<Ids>) -> bool {
+        self.before.as_ref().is_some_and(|before| before.is(token)) && self.is_same(who, ids)
     }
 
     /// Whether `who`, which shows `secret`, is let in. `ids` are those of its process now, where
@@ -145,6 +159,14 @@ struct Secret([u8; 16]);
 impl Secret {
     fn new() -> Result<Self, SysError> {
         sys::random::bytes().map(Self)
+    }
+
+    /// Hexadecimal digits; nothing if they are none, or not as many as a secret has.
+    fn read(text: &str) -> Option<Self> {
+        if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        u128::from_str_radix(text, 16).ok().map(|number| Self(number.to_be_bytes()))
     }
 
     fn text(&self) -> String {
@@ -209,5 +231,23 @@ mod tests {
         assert_eq!(proofs.check(&token, dropped, None), Ok(()));
         assert_eq!(proofs.check(&"0".repeat(32), OWNER, None), Err(Denial::Unknown));
         assert_eq!(proofs.check("", OWNER, None), Err(Denial::Unknown));
+    }
+
+    #[test]
+    fn processes_that_had_one_token_before_are_one_application_again_unless_their_rights_differ() {
+        let old = Proofs::new(OWNER).expect("the kernel has random numbers");
+        let (token, _) = told(&old);
+        let mut proofs = Proofs::new(OWNER).expect("the kernel has random numbers");
+        assert!(!proofs.was_one_with(&token, OWNER, None), "it has not said so");
+        proofs.set_before(&token);
+        assert!(proofs.was_one_with(&token, OWNER, None));
+        assert_ne!(proofs.check(&token, OWNER, None), Ok(()), "it opens nothing else");
+        let dropped = PeerCredentials { uid: 65534, ..OWNER };
+        assert!(!proofs.was_one_with(&token, dropped, None));
+        assert!(!proofs.was_one_with(&"0".repeat(32), OWNER, None));
+        for nonsense in ["", "0", &"g".repeat(32), &"0".repeat(33)] {
+            proofs.set_before(nonsense);
+            assert!(!proofs.was_one_with(nonsense, OWNER, None), "{nonsense}");
+        }
     }
 }

@@ -131,6 +131,9 @@ impl SocketTable {
         if self.apps.is_draining() {
             return Err("the daemon is ending".to_owned());
         }
+        if let Some(joined) = self.join_again(request, who) {
+            return joined;
+        }
         let tenant = Arc::new(self.table_config.config.tenant(who.uid));
         let same = self.count_of(who.uid);
         if same >= tenant.apps as usize {
@@ -146,7 +149,7 @@ impl SocketTable {
         let region = self.regions.new_number().ok_or("too many programs were attached")?;
         let rate = self.apps.rate_of(who.uid, &tenant);
         let quota = self.apps.quota_of(who.uid, &tenant);
-        let app = App::new(NewApp {
+        let mut app = App::new(NewApp {
             number,
             region,
             name: request.name.clone(),
@@ -157,6 +160,7 @@ impl SocketTable {
             rate,
             quota,
         })?;
+        request.token_before.iter().for_each(|token| app.proofs.set_before(token));
         self.descriptors.take(app.payer(), count);
         self.regions.insert(region, Region::App(number));
         self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
@@ -192,6 +196,31 @@ impl SocketTable {
             refused.into_iter().for_each(|refused| self.fallbacks.add(refused));
             return Err(denial.sentence().to_owned());
         }
+        let number = app.number();
+        self.add_member(number, who)
+    }
+
+    /// A process comes whose application was served by the daemon before, if another one of it has
+    /// come already.
+    fn join_again(
+        &mut self,
+        request: &SocketsRequest,
+        who: PeerCredentials,
+    ) -> Option<Result<(Member, Streaming, Answer), String>> {
+        let token = request.token_before.as_deref()?;
+        let ids = Ids::of_process(who.pid);
+        let is_its = |app: &&App| app.proofs.was_one_with(token, who, ids);
+        let number = self.apps.iter().find(is_its)?.number();
+        let room = self.check_descriptors(who.uid, MEMBER_DESCRIPTORS);
+        Some(room.and_then(|()| self.add_member(number, who)))
+    }
+
+    fn add_member(
+        &mut self,
+        number: u16,
+        who: PeerCredentials,
+    ) -> Result<(Member, Streaming, Answer), String> {
+        let app = self.apps.get_mut(number).ok_or(Denial::Unknown.sentence())?;
         if app.pids.len() >= PROCESSES_MAX {
             return Err(format!("an application has at most {PROCESSES_MAX} processes here"));
         }

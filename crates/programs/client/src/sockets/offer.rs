@@ -72,12 +72,16 @@ impl Session {
         let Reply::Slot { region, slot } = reply else { return Ok(None) };
         let region = RegionId(region);
         if session.known(region).is_none() {
-            // Only of our own application we are told which pollers there are.
-            let (reply, descriptors) = session.ask_for(region)?;
-            let mapped = map(region, &reply, descriptors)?.foreign();
-            session.keep(mapped);
+            session.map_foreign(region)?;
         }
         session.socket(region, SlotId(slot)).map(Some)
+    }
+
+    /// Maps a region of another application. Only of our own we are told which pollers there are.
+    fn map_foreign(&self, region: RegionId) -> Result<(), AttachError> {
+        let (reply, descriptors) = self.ask_for(region)?;
+        self.keep(map(region, &reply, descriptors)?.foreign());
+        Ok(())
     }
 
     /// Another poller.
@@ -109,6 +113,9 @@ impl Session {
                     let (kind, side) = (RegionKind::LocalPair, (slot % 2) as u8);
                     let reply = Reply::Region { kind, side };
                     session.keep(map(RegionId(region), &reply, descriptors)?);
+                } else if session.known(RegionId(region)).is_none() {
+                    // A listener that another application has brought, with the same descriptor.
+                    session.map_foreign(RegionId(region))?;
                 }
                 session.socket(RegionId(region), SlotId(slot)).map(Outcome::Ours)
             }

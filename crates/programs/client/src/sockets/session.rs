@@ -34,12 +34,21 @@ pub struct SessionOptions {
     /// daemon wants it to be of the same user and group by then; one that is not attaches anew,
     /// with memory of its own (see [`Session::ticket_refusal`]).
     pub ticket: Option<String>,
+    /// The session of this process that ended with the daemon before, if there was one: its
+    /// processes become one application again.
+    pub before: Option<Session>,
 }
 
 impl SessionOptions {
     /// For an application that people call `name`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { socket: None, name: name.into(), profile: Profile::default(), ticket: None }
+        Self {
+            socket: None,
+            name: name.into(),
+            profile: Profile::default(),
+            ticket: None,
+            before: None,
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -102,7 +111,9 @@ impl Session {
         }
         let link = Link::connect(&path)?.out_of_the_way();
         let name = options.name.clone();
-        let request = SocketsRequest { name, profile: options.profile, features: 0 };
+        let before = options.before.as_ref();
+        let token_before = before.map(|session| session.current().0.streaming.token.clone());
+        let request = SocketsRequest { name, profile: options.profile, features: 0, token_before };
         let (streaming, descriptors) = link.stream(&request)?;
         let session = Self::assemble(path, options.profile, link, streaming, descriptors)?;
         if let Some(refusal) = refusal {
@@ -224,6 +235,13 @@ impl Session {
         true
     }
 
+    /// Whether the daemon was heard to have ended, or to have let go of this application: without a
+    /// look at the connection, so that it costs next to nothing.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.current().0.own.is_over()
+    }
+
     /// Why the daemon no longer serves this application; `None` as long as it does.
     pub fn detach_reason(&self) -> Option<DetachReason> {
         if self.is_alive() { None } else { self.current().0.own.detach_reason() }
@@ -290,17 +308,19 @@ impl Session {
         Ok(self.keep(map(id, &reply, descriptors)?))
     }
 
-    /// Makes sure that a region is mapped, or that asking for it again would be for nothing.
+    /// Makes sure that a region is mapped, or that asking for it again would be for nothing. A
+    /// connection that another application's listener has taken is in a region of that one.
     ///
     /// # Errors
     /// EMFILE and the like: there are no descriptors for it, or no memory.
-    pub(crate) fn reach(&self, id: RegionId) -> Result<(), Errno> {
+    pub(crate) fn reach(&self, id: RegionId, is_foreign: bool) -> Result<(), Errno> {
         if self.known(id).is_some() {
             return Ok(());
         }
         match self.ask_for(id) {
             Ok((reply @ Reply::Region { .. }, descriptors)) => {
-                self.keep(map(id, &reply, descriptors).map_err(|_| Errno::MFILE)?);
+                let region = map(id, &reply, descriptors).map_err(|_| Errno::MFILE)?;
+                self.keep(if is_foreign { region.foreign() } else { region });
                 Ok(())
             }
             // Descriptors that do not fit into this process come as too many.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use attach::DetachReason;
 use rustix::io::Errno;
 use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotWords};
 
@@ -73,6 +74,14 @@ impl Socket {
     /// Whether it is another application's, which it has come from.
     pub fn is_foreign(&self) -> bool {
         self.0.region.is_foreign
+    }
+
+    /// Whether the daemon that served it is gone: another one may serve it as a new socket.
+    pub fn is_orphaned(&self) -> bool {
+        matches!(
+            self.0.region.detach_reason(),
+            Some(DetachReason::DaemonGone | DetachReason::Stopping)
+        )
     }
 
     /// Its words.
@@ -151,7 +160,7 @@ impl Socket {
             let memory = &slot.region.memory;
             let Some(next) = Backlog::oldest(memory, slot.words) else { continue };
             let session = self.session();
-            session.reach(RegionId(next.region))?;
+            session.reach(RegionId(next.region), self.is_foreign())?;
             let Some(entry) = Backlog::take(memory, slot.words) else { continue };
             let region = session.region(RegionId(entry.region));
             let region = region.map_err(|_| Errno::CONNABORTED)?;

@@ -6,10 +6,10 @@ use calisto_client::sockets::Readiness;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::inherit;
+use crate::calls::{inherit, renew};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, descriptors, own_code};
-use crate::process::{lookup, session};
+use crate::process::{again, lookup, session};
 use crate::system::{address, kernel_socket, outcome, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::{self, Ended};
@@ -46,6 +46,12 @@ pub(crate) unsafe fn accept4(
         return outcome::failed(errno);
     }
     let deadline = Deadline::of_option(file.receive_timeout());
+    again::renew_by(renew::offer);
+    again::look();
+    if file.was_renewed() {
+        // SAFETY: the caller's arguments.
+        return unsafe { accept4(fd, address, bytes, flags) };
+    }
     loop {
         match of_data_plane(file, flags) {
             Ok((made, peer)) => {
@@ -76,6 +82,10 @@ pub(crate) unsafe fn accept4(
         }
         match wait::on(fd, &held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) if file.was_renewed() => {
+                // SAFETY: the caller's arguments.
+                return unsafe { accept4(fd, address, bytes, flags) };
+            }
             Ok(Ended::Replaced) => return outcome::failed(Errno::BADF),
             Ok(Ended::TimedOut) => return outcome::failed(Errno::AGAIN),
             Err(errno) => return outcome::failed(errno),

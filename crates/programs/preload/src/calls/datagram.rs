@@ -10,6 +10,7 @@ use crate::calls::served::Served;
 use crate::calls::spans::Spans;
 use crate::entry::Held;
 use crate::entry::file::File;
+use crate::process::lookup;
 use crate::system::{address, outcome, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::{self, Ended};
@@ -57,6 +58,12 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
         }
         match wait::on(fd, held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) if file.was_renewed() => {
+                return match lookup::socket(fd) {
+                    Some(held) => receive(fd, &held, spans, flags),
+                    None => Served::Elsewhere,
+                };
+            }
             Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
             Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
             Err(errno) => return Served::Done(Err(errno)),

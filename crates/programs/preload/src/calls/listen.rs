@@ -6,10 +6,10 @@ use calisto_client::sockets::Outcome;
 use libc::{c_int, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{close, fallback, inherit, twins};
+use crate::calls::{close, fallback, inherit, renew, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
-use crate::process::{lookup, say, session};
+use crate::process::{again, lookup, say, session};
 use crate::system::{address, fork, kernel_socket, outcome, real};
 
 /// listen(2). The kernel's part serves what does not come through the data plane, holds the port,
@@ -83,7 +83,9 @@ fn is_bound_only(fd: c_int) -> bool {
 /// The kernel will not have it listen: nor do we.
 pub(crate) fn give_up(fd: c_int, ours: &Held) {
     let Some(file) = ours.file() else { return };
-    if let Some(session) = session::current() {
+    if let Some(session) = session::current()
+        && !file.socket.is_orphaned()
+    {
         own_code::run(|| session.unlisten(&file.socket));
     }
     kernel_socket::set_nonblocking(fd, file.is_nonblocking());
@@ -95,7 +97,7 @@ pub(crate) fn give_up(fd: c_int, ours: &Held) {
 ///
 /// # Errors
 /// This user may not listen there.
-fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
+pub(crate) fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
     let Some((family, true)) = kernel_socket::kind_of(fd) else { return Ok(None) };
     let Some(session) = session::get() else { return Ok(None) };
     if fallback::is_kept(session, fd) {
@@ -106,6 +108,7 @@ fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
     match own_code::run(|| session.listen(descriptor, backlog)) {
         Ok(Outcome::Ours(socket)) => {
+            again::renew_by(renew::offer);
             let file = File::new(socket, Kind::Listener, family);
             file.set_nonblocking(kernel_socket::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);

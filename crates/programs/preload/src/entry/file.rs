@@ -33,6 +33,8 @@ pub(crate) struct File {
     lacks_room: AtomicBool,
     /// A connection was asked for, and the program has not been told what became of it.
     is_opening: AtomicBool,
+    /// Its descriptors stand for another socket by now: one of the daemon that was started since.
+    was_renewed: AtomicBool,
     /// The sets of epoll(7) that it is a member of.
     pub(crate) memberships: Memberships,
 }
@@ -47,6 +49,7 @@ impl File {
             forks: fork::forks(),
             lacks_room: AtomicBool::new(false),
             is_opening: AtomicBool::new(false),
+            was_renewed: AtomicBool::new(false),
             memberships: Memberships::default(),
         }
     }
@@ -91,6 +94,17 @@ impl File {
     /// See [`Self::is_opening`].
     pub(crate) fn set_opening(&self, yes: bool) {
         self.is_opening.store(yes, Ordering::Relaxed);
+    }
+
+    /// Whether its descriptors stand for another socket by now, so that calls which wait for this
+    /// one begin anew.
+    pub(crate) fn was_renewed(&self) -> bool {
+        self.was_renewed.load(Ordering::Acquire)
+    }
+
+    /// See [`Self::was_renewed`].
+    pub(crate) fn set_renewed(&self) {
+        self.was_renewed.store(true, Ordering::Release);
     }
 
     /// Remembers that there was no room.

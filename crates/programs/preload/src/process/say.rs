@@ -24,6 +24,13 @@ pub(crate) fn no_daemon(error: &AttachError) {
     }
 }
 
+/// There is a daemon again, where it was said that there is none.
+pub(crate) fn daemon_again() {
+    if SAID_NO_DAEMON.swap(false, Ordering::Relaxed) {
+        line("the daemon is there: new connections of this program are accelerated");
+    }
+}
+
 /// The daemon has put this program out while it goes on itself: its connections are reset.
 pub(crate) fn put_out(reason: DetachReason) {
     let is_news = match reason {

@@ -3,13 +3,13 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use attach::AttachError;
+use attach::{AttachError, DetachReason};
 use calisto_client::sockets::{Poller, Profile, Session, SessionOptions, Socket};
 
 use crate::entry::descriptors;
 use crate::entry::own_code::{self, Inner};
-use crate::process::{inherited, say, ticket};
-use crate::system::faults;
+use crate::process::{again, inherited, say, ticket};
+use crate::system::{faults, fork};
 
 /// The attachment. Never freed: calls of other threads may be using an old one.
 static CURRENT: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
@@ -58,12 +58,14 @@ pub(crate) fn get() -> Option<&'static Session> {
         STATE.store(IDLE, Ordering::Release);
         return Some(session);
     }
-    current().and_then(Session::detach_reason).into_iter().for_each(say::put_out);
-    let attached = own_code::run(|| Session::attach(&options()));
+    let before = current();
+    before.and_then(Session::detach_reason).into_iter().for_each(say::put_out);
+    let attached = own_code::run(|| Session::attach(&options(before)));
     let (session, next) = match attached {
         Ok(session) => {
             ticket::keep(&session.ticket());
             session.ticket_refusal().into_iter().for_each(say::not_gone_on);
+            say::daemon_again();
             (Some(publish(session)), IDLE)
         }
         Err(error) => {
@@ -73,7 +75,15 @@ pub(crate) fn get() -> Option<&'static Session> {
         }
     };
     STATE.store(next, Ordering::Release);
+    if session.is_some() && before.is_some() {
+        again::offer_lost();
+    }
     session
+}
+
+/// Whether a session is over because its daemon is: another daemon may serve what it had.
+pub(crate) fn daemon_has_ended(session: &Session) -> bool {
+    matches!(session.detach_reason(), Some(DetachReason::DaemonGone | DetachReason::Stopping))
 }
 
 fn publish(session: Session) -> &'static Session {
@@ -97,11 +107,14 @@ pub(crate) fn note_region_of(socket: &Socket) {
     }
 }
 
-fn options() -> SessionOptions {
+fn options(before: Option<&Session>) -> SessionOptions {
     let mut options = SessionOptions::new(program_name());
     options.profile = profile();
-    if inherited::has_inherited() {
-        options.ticket = ticket::value();
+    match before {
+        // What it came with belongs to a daemon that is gone.
+        Some(before) => options.before = daemon_has_ended(before).then(|| before.clone()),
+        None if inherited::has_inherited() => options.ticket = ticket::value(),
+        None => {}
     }
     options
 }
@@ -124,11 +137,21 @@ fn program_name() -> String {
 pub(crate) fn in_child() {
     STATE.store(IDLE, Ordering::Relaxed);
     let Some(parents) = current() else { return };
+    if parents.has_ended() {
+        // There is nothing to join: the child looks for another daemon by itself.
+        return;
+    }
     CURRENT.store(std::ptr::null_mut(), Ordering::Release);
     // A child that cannot join is served by the kernel from now on; what it has goes on.
     if let Ok(session) = own_code::run(|| parents.rejoin()) {
         publish(session);
     }
+}
+
+/// What tells the attachment of this process from its parent's, and from those before.
+pub(crate) fn identity() -> (u32, usize) {
+    let of = current().map_or(0, |session| std::ptr::from_ref(session).addr());
+    (fork::process(), of)
 }
 
 /// Another poller of this process; none if there is no attachment, or it has too many already, or a

@@ -37,6 +37,19 @@ pub(crate) fn is_listening(fd: c_int) -> bool {
     number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(1)
 }
 
+/// How many connections may wait at a listener, as it was told: TCP_INFO's tcpi_sacked.
+pub(crate) fn backlog(fd: c_int) -> c_int {
+    // linux/tcp.h: eight bytes, then four numbers (rto, ato, snd_mss, rcv_mss), then unacked and
+    // sacked.
+    const SACKED_AT: usize = 8 + 5 * 4;
+    let mut info = [0_u8; SACKED_AT + 4];
+    let count = fill_up_to(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
+    match info[SACKED_AT..].try_into() {
+        Ok(bytes) if count == info.len() => c_int::from_ne_bytes(bytes),
+        _ => libc::SOMAXCONN,
+    }
+}
+
 /// The kernel's value of an option that is a number.
 pub(crate) fn number(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
     let mut value: c_int = 0;

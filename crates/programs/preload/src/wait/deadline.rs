@@ -63,6 +63,15 @@ impl Deadline {
         })
     }
 
+    /// This one, or one that is sooner: so much later than now.
+    pub(crate) fn or_after(self, most: Option<Duration>) -> Self {
+        match (self, most.map(Self::after)) {
+            (Self::Never, Some(sooner)) => sooner,
+            (Self::At(time), Some(Self::At(sooner))) => Self::At(time.min(sooner)),
+            _ => self,
+        }
+    }
+
     /// The deadline of an option such as SO_RCVTIMEO.
     pub(crate) fn of_option(timeout: Option<Duration>) -> Self {
         timeout.map_or(Self::Never, Self::after)

@@ -8,11 +8,11 @@ use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 
 use crate::entry::descriptors::{self, Found};
-use crate::entry::file::Kind;
+use crate::entry::file::{File, Kind};
 use crate::entry::own_code::Inner;
 use crate::entry::{Body, Held};
-use crate::process::{lookup, session};
-use crate::system::{fork, outcome, real};
+use crate::process::{again, lookup, session};
+use crate::system::{outcome, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::epoll::Set;
 use crate::wait::yield_policy::YieldPolicy;
@@ -20,10 +20,13 @@ use crate::wait::yield_policy::YieldPolicy;
 /// A look when no poller wakes the sleeper.
 const BLIND_LOOK_NS: i64 = 1_000_000;
 
+/// A poller, and of which attachment of which process.
+type OwnPoller = (Box<Inner<Poller>>, (u32, usize));
+
 thread_local! {
-    /// This thread's poller and whose process's; taken out while it is used, so that a signal
+    /// This thread's poller and whose it is; taken out while it is used, so that a signal
     /// handler finds none and looks from time to time instead.
-    static POLLER: Cell<Option<(Box<Inner<Poller>>, u32)>> = const { Cell::new(None) };
+    static POLLER: Cell<Option<OwnPoller>> = const { Cell::new(None) };
 }
 
 /// One of ours in a list.
@@ -33,6 +36,13 @@ pub(crate) struct Ours {
     pub(crate) held: Held,
     /// The bits that are asked for, as poll(2) has them.
     pub(crate) events: i16,
+}
+
+impl Ours {
+    /// Its number stands for another socket by now.
+    fn was_renewed(&self) -> bool {
+        self.held.file().is_some_and(File::was_renewed)
+    }
 }
 
 /// What one is ready for, of what was asked and what is always told.
@@ -133,6 +143,26 @@ impl List {
         deadline: Deadline,
         mask: *const sigset_t,
     ) -> Result<usize, Errno> {
+        loop {
+            if let Some(count) = self.wait_once(deadline, mask)? {
+                return Ok(count);
+            }
+            for ours in self.ours.iter_mut().filter(|ours| ours.was_renewed()) {
+                // One that is the kernel's now has its half in the kernel's list already.
+                if let Some(held) = lookup::socket(self.kernel[ours.index].fd) {
+                    ours.held = held;
+                }
+            }
+            self.ours.retain(|ours| !ours.was_renewed());
+        }
+    }
+
+    /// The same; nothing if a socket was renewed meanwhile.
+    fn wait_once(
+        &mut self,
+        deadline: Deadline,
+        mask: *const sigset_t,
+    ) -> Result<Option<usize>, Errno> {
         const AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
         self.sets.iter().filter_map(Set::of).for_each(Set::leave);
         let has_kernels = self.kernel.iter().any(|place| place.fd >= 0);
@@ -142,7 +172,7 @@ impl List {
                 self.ask_kernel(None, Some(AT_ONCE), std::ptr::null())?;
                 count = self.look();
             }
-            return Ok(count);
+            return Ok(Some(count));
         }
         let mut yield_policy = YieldPolicy::new();
         while yield_policy.may_yield() {
@@ -151,22 +181,23 @@ impl List {
                 if has_kernels {
                     self.ask_kernel(None, Some(AT_ONCE), std::ptr::null())?;
                 }
-                return Ok(self.look());
+                return Ok(Some(self.look()));
             }
         }
         let poller = take_poller();
-        if let Some(poller) = &poller {
+        if let Some((poller, _)) = &poller {
             self.ours.iter().filter_map(|ours| ours.held.file()).for_each(|file| {
                 // What was closed meanwhile is found out by the look.
                 let _ = poller.add(&file.socket);
             });
         }
-        let result = self.sleep(poller.as_deref().map(|poller| &**poller), deadline, mask);
-        if let Some(poller) = poller {
+        let own = poller.as_ref().map(|(poller, _)| &***poller);
+        let result = self.sleep(own, deadline, mask);
+        if let Some((poller, of)) = poller {
             self.ours.iter().filter_map(|ours| ours.held.file()).for_each(|file| {
                 poller.remove(&file.socket);
             });
-            give_poller(poller);
+            give_poller((poller, of));
         }
         result
     }
@@ -176,16 +207,20 @@ impl List {
         poller: Option<&Poller>,
         deadline: Deadline,
         mask: *const sigset_t,
-    ) -> Result<usize, Errno> {
+    ) -> Result<Option<usize>, Errno> {
         let mut taken = Vec::new();
         loop {
+            let most = again::look();
+            if self.ours.iter().any(Ours::was_renewed) {
+                return Ok(None);
+            }
             if let Some(poller) = poller {
                 taken.clear();
                 poller.take(&mut taken, usize::MAX);
             }
             let may_sleep = poller.is_none_or(Poller::arm);
             let is_ready = self.look() > 0;
-            let mut timeout = deadline.timespec_left();
+            let mut timeout = deadline.or_after(most).timespec_left();
             if !may_sleep || is_ready {
                 timeout = Some(timespec { tv_sec: 0, tv_nsec: 0 });
             } else if poller.is_none() {
@@ -200,31 +235,35 @@ impl List {
                 poller.disarm();
                 poller.drain();
             }
+            if self.ours.iter().any(Ours::was_renewed) {
+                return Ok(None);
+            }
             let count = self.look();
             if count > 0 {
-                return Ok(count);
+                return Ok(Some(count));
             }
             slept?;
             if deadline.is_over() {
-                return Ok(0);
+                return Ok(Some(0));
             }
         }
     }
 }
 
 /// This thread's poller, made now if it has none.
-fn take_poller() -> Option<Box<Inner<Poller>>> {
-    let process = fork::process();
+fn take_poller() -> Option<OwnPoller> {
     if let Ok(Some((poller, of))) = POLLER.try_with(Cell::take)
-        && of == process
+        && of == session::identity()
     {
-        return Some(poller);
+        return Some((poller, of));
     }
-    session::new_poller().map(Box::new)
+    let of = session::identity();
+    session::new_poller().map(|poller| (Box::new(poller), of))
 }
 
-fn give_poller(poller: Box<Inner<Poller>>) {
-    let mut given = Some((poller, fork::process()));
+fn give_poller((poller, of): OwnPoller) {
+    // One of a session that has ended meanwhile is told from those of the next by the next taker.
+    let mut given = Some((poller, of));
     let _ = POLLER.try_with(|place| place.set(given.take()));
 }
 
@@ -239,8 +278,9 @@ pub(crate) fn both_halves(
     let mut list = List::new(std::iter::empty());
     list.kernel.push(pollfd { fd, events: events & !libc::POLLOUT, revents: 0 });
     list.ours.push(Ours { index: 0, held: held.clone(), events });
-    match list.wait(deadline, std::ptr::null()) {
-        Ok(0) => Ok(Waited::TimedOut),
+    match list.wait_once(deadline, std::ptr::null()) {
+        Ok(Some(0)) => Ok(Waited::TimedOut),
+        // A socket that was renewed has another entry, which the caller finds out.
         Ok(_) => Ok(Waited::Ready),
         Err(Errno::INTR) => Ok(Waited::Interrupted),
         Err(errno) => Err(errno),

@@ -11,7 +11,9 @@ use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::{App, Member};
 use super::super::examine;
 use super::super::fallbacks::Fallback;
+use super::super::names::SlotKey;
 use super::super::proofs::Ids;
+use super::super::records::{Record, What};
 use super::super::regions::Region;
 use super::SocketTable;
 use crate::apps::Claims;
@@ -122,16 +124,25 @@ impl SocketTable {
 
     /// A socket that came from elsewhere: from before an exec, or from another process. With it
     /// comes the whole region of its application, so one of another application is given to its
-    /// user and group only, as a ticket is.
+    /// user and group only, as a ticket is. A listener that came to somebody else is the kernel's
+    /// from now on: there the calls are taken that nobody would take here.
     fn adopt(&mut self, context: &mut Context<'_>, cookie: u64) -> Option<Answer> {
         // Accepted ends of connections within the host may have been named a moment ago.
         self.learn_names();
         let (own, who) = (context.member.app, context.member.who);
         let ids = Ids::of_process(who.pid);
         let may = |app: &App| app.number() == own || app.proofs.is_same(who, ids);
-        let mut named = self.records.named(cookie);
-        let (place, _) = named.find(|(_, record)| self.apps.get(record.app).is_some_and(may))?;
-        let (region, slot) = place;
+        let may_have =
+            |(_, record): &(SlotKey, &Record)| self.apps.get(record.app).is_some_and(may);
+        let found = self.records.named(cookie).find(may_have).map(|(place, _)| place);
+        let Some((region, slot)) = found else {
+            let is_listener =
+                |(_, record): &(SlotKey, &Record)| matches!(record.what, What::Listener(_));
+            let listeners = self.records.named(cookie).filter(is_listener);
+            let places: Vec<SlotKey> = listeners.map(|(place, _)| place).collect();
+            places.into_iter().for_each(|place| self.end_listener(place, context.now));
+            return None;
+        };
         context.member.may_map.insert(region);
         Some(Answer::new(Reply::Slot { region, slot }))
     }
@@ -147,7 +158,12 @@ impl SocketTable {
                 })
             }
             Some(Region::LocalPair(number, side)) => self.local_pairs.get(&number).and_then(|of| {
-                let may = of.app(side) == member.app || member.may_map.contains(&region);
+                let app = of.app(side);
+                // Whoever has the region of a listener takes its callers of this host too.
+                let has_listener = |app: &App| member.may_map.contains(&app.region());
+                let may = app == member.app
+                    || member.may_map.contains(&region)
+                    || self.apps.get(app).is_some_and(has_listener);
                 may.then(|| of.give(side, Answer::new(of.describe(side))))
             }),
             _ => None,

@@ -20,6 +20,7 @@ use super::super::app::App;
 use super::super::examine::{Examined, covers};
 use super::super::guards::destination;
 use super::super::names::SlotKey;
+use super::super::proofs::Ids;
 use super::super::records::{Listener, Record, What};
 use super::super::rights::Holder;
 use super::SocketTable;
@@ -68,6 +69,11 @@ impl SocketTable {
             return Ok(Answer::new(Reply::Slot { region, slot }));
         }
         drop(named);
+        if let Some((region, slot)) = self.listener_of_others(context, examined.cookie) {
+            // Processes that share it bring it one after another: the first one's has all callers.
+            context.member.may_map.insert(region);
+            return Ok(Answer::new(Reply::Slot { region, slot }));
+        }
         if examined.local.port() == 0 {
             return Err(FallbackReason::WrongState.into());
         }
@@ -113,6 +119,19 @@ impl SocketTable {
         self.claim((region, slot), context);
         self.claimed.rights.watch((region, slot));
         Ok(Answer::new(Reply::Slot { region, slot }))
+    }
+
+    /// The listener of that socket, if another application of the same user and group has brought
+    /// it, and the process may have what [`Self::adopt`] gives.
+    fn listener_of_others(&self, context: &Context<'_>, cookie: u64) -> Option<SlotKey> {
+        let who = context.member.who;
+        let ids = Ids::of_process(who.pid);
+        let mut named = self.records.named(cookie);
+        let is_such = |(_, record): &(SlotKey, &Record)| {
+            matches!(record.what, What::Listener(_))
+                && self.apps.get(record.app).is_some_and(|app| app.proofs.is_same(who, ids))
+        };
+        named.find(is_such).map(|(place, _)| place)
     }
 
     /// Listeners that had the port and are closed, though that was not heard of yet: the kernel

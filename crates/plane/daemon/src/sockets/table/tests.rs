@@ -40,7 +40,12 @@ fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_hav
 #[test]
 fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_with() {
     let mut place = Fixture::new("");
-    let request = SocketsRequest { name: "root".into(), profile: Profile::Safe, features: 0 };
+    let request = SocketsRequest {
+        name: "root".into(),
+        profile: Profile::Safe,
+        features: 0,
+        token_before: None,
+    };
     let came = place.socket_table.attach(&request, me(), clock::now());
     let (_member, streaming, _) = came.expect("anybody may");
     let ticket = JoinRequest { app: streaming.app, token: streaming.ticket };

@@ -23,7 +23,6 @@ use crate::entry::memberships::ClosedMembers;
 use crate::entry::own_code::Inner;
 use crate::entry::{Body, EventSet, Held, descriptors};
 use crate::process::session;
-use crate::system::fork;
 use crate::system::lock::{Lock, Locked};
 
 /// Marks of ours in the kernel's set: the poller's, and one for each member's kernel half.
@@ -58,11 +57,12 @@ pub(crate) struct State {
     pub(super) calls: u32,
 }
 
-/// A poller, and whose: a forked child must leave its parent's alone, for it would take the
-/// parent's news.
+/// A poller, and of which attachment of which process: a forked child must leave its parent's
+/// alone, for it would take the parent's news, and one of an attachment that has ended hears
+/// nothing more.
 struct OwnPoller {
     poller: Inner<Poller>,
-    process: u32,
+    of: (u32, usize),
 }
 
 impl State {
@@ -74,7 +74,7 @@ impl State {
 
 impl OwnPoller {
     fn own(&self) -> Option<&Poller> {
-        (self.process == fork::process()).then_some(&*self.poller)
+        (self.of == session::identity()).then_some(&*self.poller)
     }
 }
 
@@ -154,6 +154,7 @@ impl Set {
         if self.lock()?.own_poller().is_some() {
             return Ok(());
         }
+        let of = session::identity();
         let Some(poller) = session::new_poller() else { return Ok(()) };
         let mut state = self.lock()?;
         if state.own_poller().is_some() {
@@ -161,19 +162,22 @@ impl Set {
             drop(state);
             return Ok(());
         }
-        state.members.iter().filter_map(|member| member.held.file()).for_each(|file| {
+        let files = state.members.iter().filter_map(|member| member.held.file());
+        files.filter(|file| !file.socket.is_orphaned()).for_each(|file| {
             // What was closed meanwhile is removed in its turn.
             let _ = poller.add(&file.socket);
         });
         // A child's set is the parent's too, who cannot empty the child's pipe: at edges it hears
         // of it once and no more.
-        let was_parents = state.poller.is_some();
+        let was_parents = state.poller.as_ref().is_some_and(|old| old.of.0 != of.0);
         let how = if was_parents { libc::EPOLLIN | libc::EPOLLET } else { libc::EPOLLIN };
         let event = epoll_event { events: how as u32, u64: state.mark };
         control(fd, libc::EPOLL_CTL_ADD, poller.fd().as_raw_fd(), Some(event))?;
         // A thread may sleep in the set since before it had members of ours, and looks anew now.
         poller.poke();
-        let old = state.poller.replace(OwnPoller { poller, process: fork::process() });
+        let old = state.poller.replace(OwnPoller { poller, of });
+        // What the old one has heard and not told is looked for.
+        state.members.queue_all();
         drop(state);
         drop(old);
         Ok(())

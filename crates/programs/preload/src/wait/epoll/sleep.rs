@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::set::Set;
 use super::set::look::{Look, Prepared, Source};
 use crate::entry::Held;
+use crate::process::again;
 use crate::system::{copy, faults, outcome, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::yield_policy::YieldPolicy;
@@ -81,9 +82,10 @@ fn look_until(
         }
     }
     loop {
+        let most = again::look();
         set.sleepers.fetch_add(1, Ordering::SeqCst);
         let slept = set.prepare(fd).and_then(|prepared| {
-            let left = deadline.milliseconds_left();
+            let left = deadline.or_after(most).milliseconds_left();
             let timeout = match prepared {
                 Prepared::Sleep => left,
                 Prepared::LookAgain => 0,

@@ -58,7 +58,12 @@ impl Fixture {
         name: &str,
         who: PeerCredentials,
     ) -> Result<(Process, JoinRequest), String> {
-        let request = SocketsRequest { name: name.to_owned(), profile: Profile::Safe, features: 0 };
+        let request = SocketsRequest {
+            name: name.to_owned(),
+            profile: Profile::Safe,
+            features: 0,
+            token_before: None,
+        };
         let (member, streaming, answer) = self.socket_table.attach(&request, who, clock::now())?;
         assert_eq!(answer.descriptors.len(), 2, "memory and a doorbell");
         let memory = map(answer);
