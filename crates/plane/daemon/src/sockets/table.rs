@@ -210,8 +210,10 @@ impl SocketTable {
         let token = request.token_before.as_deref()?;
         let ids = Ids::of_process(who.pid);
         let is_its = |app: &&App| app.proofs.was_one_with(token, who, ids);
-        let number = self.apps.iter().find(is_its)?.number();
-        let room = self.check_descriptors(who.uid, MEMBER_DESCRIPTORS);
+        let app = self.apps.iter().find(is_its)?;
+        let (number, payer) = (app.number(), app.payer());
+        let has_room = self.descriptors.has_room(payer, MEMBER_DESCRIPTORS);
+        let room = self.check_descriptors(who.uid, has_room);
         Some(room.and_then(|()| self.add_member(number, who)))
     }
 
@@ -226,6 +228,7 @@ impl SocketTable {
         }
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.add_process(who);
+        let payer = app.payer();
         self.descriptors.take(payer, MEMBER_DESCRIPTORS);
         Ok((Member::new(app.number(), who, app.region()), streaming, answer))
     }
