@@ -20,7 +20,7 @@ use super::super::app::App;
 use super::super::claimed::Claimed;
 use super::super::examine::Examined;
 use super::super::names::SlotKey;
-use super::super::own_address::{OwnAddress, Taken};
+use super::super::own_address::{OwnAddress, Taken, Who};
 use super::super::reach::{REACH_MAX, next_look};
 use super::super::records::{Record, What};
 use super::super::routes::{Reach, UNREACHABLE, Whither};
@@ -86,6 +86,10 @@ impl SocketTable {
             // The kernel says best what is wrong with that.
             return Err(FallbackReason::NoRouteHere.into());
         }
+        if is_link_local(remote.ip()) {
+            // Such an address says nothing without its interface, which our tables do not have.
+            return Err(FallbackReason::NoRouteHere.into());
+        }
         let source = (!examined.is_wildcard()).then_some(examined.local.ip());
         let hop = match self.network.neighbours.find(remote.ip(), source) {
             Whither::Out(hop) => hop,
@@ -107,8 +111,10 @@ impl SocketTable {
         let uid = app.uid;
         let Self { claimed: Claimed { holds, .. }, descriptors, .. } = self;
         let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
-        let own = room
-            .and_then(|()| OwnAddress::take(examined, hop.source, remote, uid, holds, descriptors));
+        let own = room.and_then(|may_have_a_port| {
+            let who = Who { uid, may_have_a_port };
+            OwnAddress::take(examined, hop.source, remote, who, holds, descriptors)
+        });
         let interface = hop.link.interface;
         let own =
             own.and_then(|own| match own.claim(examined, remote, interface, context.claims) {
@@ -213,6 +219,11 @@ fn prepare(app: &App, slot: u32, cookie: u64, local: SocketAddr, remote: SocketA
     words.cookie.store(cookie, Ordering::Relaxed);
     words.state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
     app.streams.server.generation(slot)
+}
+
+/// Whether it is an IPv6 address of one link only (RFC 4291 2.5.6).
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 /// The largest payload of a segment in packets of `mtu` bytes.
