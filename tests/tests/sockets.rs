@@ -1,10 +1,10 @@
 //! What breaks stacks that stand in for the kernel's: each a C program that sees the same on Linux
 //! as on Calisto, with its peer on Linux at the other end of a wire.
 
-use std::net::UdpSocket;
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
-use whole::{Accelerated, Trap, kernel_udp, looks_like_linux, wait_for};
+use whole::{Accelerated, Trap, kernel_udp, looks_like_linux, project, wait_for};
 
 macro_rules! traps {
     ($($sentence:ident: $program:literal;)*) => {$(
@@ -98,6 +98,54 @@ fn listeners_and_datagrams_that_the_rules_deny_are_refused() {
                  bind: 0\nbind where it is not allowed: EACCES\nconnect: EACCES\n\
                  sendto: EACCES\nsendmsg: EACCES\nsendto: EACCES\nsendmsg: EACCES\n";
     assert_eq!(told, meant);
+    accelerated.nothing_is_left();
+}
+
+/// Gives each caller of `address` back what it says, from the other end.
+fn echoes(accelerated: &Accelerated, address: SocketAddr) {
+    let listener = accelerated.there().enter(|| TcpListener::bind(address));
+    let listener = listener.expect("the namespace is there").expect("the port is free");
+    std::thread::spawn(move || {
+        for caller in listener.incoming() {
+            let Ok(mut caller) = caller else { return };
+            std::thread::spawn(move || {
+                let mut back = caller.try_clone().expect("descriptors are left");
+                std::io::copy(&mut caller, &mut back)
+            });
+        }
+    });
+}
+
+#[test]
+fn a_program_has_more_connections_than_there_are_ports_to_different_peers() {
+    let accelerated = Accelerated::start();
+    let set = accelerated
+        .here()
+        .enter(|| std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40019"));
+    set.expect("the namespace is there").expect("this test runs as root");
+    let host = accelerated.there().ipv4();
+    (8000..8004).for_each(|port| echoes(&accelerated, (host, port).into()));
+    let script = project().join("tests/programs/many_peers.py").display().to_string();
+    let words = ["/usr/bin/python3", &script, &host.to_string(), "8000", "4", "12"];
+    let said = accelerated.run(&words).succeed();
+    assert!(said.starts_with("48 connections from "), "{said}");
+    accelerated.all_was_accelerated();
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn a_neighbour_is_called_by_its_links_own_address_and_the_kernel_serves_that() {
+    let accelerated = Accelerated::start();
+    let show = ["ip", "-6", "-o", "addr", "show", "dev", "veth0", "scope", "link"];
+    let said = accelerated.run_there(&show).succeed();
+    let address = said.split_whitespace().find(|word| word.starts_with("fe80"));
+    let address = address.and_then(|word| word.split('/').next()).expect("it has one");
+    echoes(&accelerated, (Ipv6Addr::UNSPECIFIED, 8000).into());
+    let script = project().join("tests/programs/echoed.py").display().to_string();
+    let words = ["/usr/bin/python3", &script, &format!("{address}%veth0"), "8000", "1000"];
+    assert_eq!(accelerated.run(&words).succeed(), "1000 bytes came back\n");
+    let reasons: Vec<String> = accelerated.fallbacks().into_iter().map(|of| of.reason).collect();
+    assert_eq!(reasons, ["no_route_here"]);
     accelerated.nothing_is_left();
 }
 

@@ -124,6 +124,7 @@ fn besiege(door: &Path, wait: impl FnOnce()) -> AttackCounts {
                         name: "loop".to_owned(),
                         profile: Wanted::default(),
                         features: 0,
+                        token_before: None,
                     };
                     let attached = Link::connect(door).and_then(|link| link.stream(&request));
                     taken.fetch_add(u64::from(attached.is_ok()), Ordering::Relaxed);

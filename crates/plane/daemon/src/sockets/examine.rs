@@ -155,6 +155,13 @@ pub(super) fn identity(socket: &OwnedFd) -> (u64, u64) {
     (cookie, socket::inode_of(fd).unwrap_or(0))
 }
 
+/// Whether closing a descriptor cannot take long, even if it is the last of its kind: an internet
+/// socket without a peer sends nothing then and waits for nobody.
+pub(super) fn closes_at_once(socket: &OwnedFd) -> bool {
+    let is_plain = |kind: socket::Kind| kind.is_udp() || kind.is_tcp();
+    socket::kind_of(socket.as_fd()).is_ok_and(is_plain) && rustix::net::getpeername(socket).is_err()
+}
+
 /// The network namespace of this thread.
 pub(super) fn own_namespace() -> Result<u64, sys::SysError> {
     let made = rustix::net::socket_with(

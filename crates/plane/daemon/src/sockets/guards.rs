@@ -2,7 +2,7 @@
 //! first segment leaves, and given back when no late segment can come any more; so are their ports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use base::Nanos;
@@ -36,6 +36,9 @@ pub(super) type SocketKey = (u16, u32, u32);
 /// table of TIME-WAIT is full (net.ipv4.tcp_max_tw_buckets).
 const LEAVING_MAX: usize = 4096;
 
+/// Ports that are looked at, at most, for one that a connection can share.
+const SHARED_LOOKS_MAX: usize = 1024;
+
 /// A port that nobody else on this host gets, and for whom it was guarded first.
 #[derive(Debug)]
 struct Guarded {
@@ -66,8 +69,12 @@ pub(super) struct Holds {
     /// The same of each user.
     leaving_of: BTreeMap<u32, BTreeSet<(Nanos, u64)>>,
     count: u64,
-    /// Ports that were chosen for programs: while one is held, the kernel gives it to nobody.
+    /// Ports that were chosen for programs, by address: for which user first, and how many
+    /// connections come from there. While there is one, the kernel gives the port to nobody.
+    chosen: BTreeMap<SocketAddr, (u32, u32)>,
     ports: Shares,
+    /// Where the look for a port to share goes on.
+    next_shared: u16,
     /// Connections in the map of the kernel's program.
     flows: Shares,
 }
@@ -87,12 +94,15 @@ impl Holds {
             leaving: BTreeMap::new(),
             leaving_of: BTreeMap::new(),
             count: 0,
+            chosen: BTreeMap::new(),
             ports: Shares::new(ports),
+            next_shared: 0,
             flows: Shares::new(Flows::ENTRIES_MAX as usize),
         }
     }
 
     /// Whether a user may hold one more connection. Those of its own that are over go early for it.
+    /// False: it may, from a port that it has already.
     ///
     /// # Errors
     /// What it has too many of.
@@ -101,14 +111,13 @@ impl Holds {
         uid: u32,
         claims: &mut Claims,
         descriptors: &mut Descriptors,
-    ) -> Result<(), AttachServerEvent> {
-        let room = |held: &Self| match () {
-            () if !held.ports.has_room(uid, 1) => Err(AttachServerEvent::PortShareUsedUp),
-            () if !held.flows.has_room(uid, 1) => Err(AttachServerEvent::FlowShareUsedUp),
-            () => Ok(()),
+    ) -> Result<bool, AttachServerEvent> {
+        let room = |held: &Self| match held.flows.has_room(uid, 1) {
+            true => Ok(held.ports.has_room(uid, 1)),
+            false => Err(AttachServerEvent::FlowShareUsedUp),
         };
         let mut told = room(self);
-        while told.is_err()
+        while told != Ok(true)
             && let Some(first) = self.first_leaving_of(uid)
         {
             self.remove_leaving(first, claims, descriptors);
@@ -160,8 +169,38 @@ impl Holds {
         }
         self.names.insert(ends, is_automatic);
         self.flows.take(uid, 1);
-        self.ports.take(uid, usize::from(is_automatic));
+        if is_automatic {
+            let (_, count) = self.chosen.entry(ends.0).or_insert((uid, 0));
+            *count += 1;
+            if *count == 1 {
+                self.ports.take(uid, 1);
+            }
+        }
         self.open.insert(key, Hold { uid, ends, is_automatic, guard });
+    }
+
+    /// A port of `source` that was chosen for the same user, from which no connection leads to
+    /// `remote`: there are fewer ports than pairs of a port and a peer (RFC 9293 3.4, a connection
+    /// is named by both).
+    pub(super) fn shared_port(
+        &mut self,
+        source: IpAddr,
+        remote: SocketAddr,
+        uid: u32,
+    ) -> Option<(SocketAddr, Guard)> {
+        let at = |port| SocketAddr::new(source, port);
+        let (from, most) = (at(self.next_shared), at(u16::MAX));
+        let all = self.chosen.range(from..=most).chain(self.chosen.range(at(0)..from));
+        let mut all = all.filter(|(local, _)| local.ip() == source).take(SHARED_LOOKS_MAX);
+        let fits = |(local, (first, _)): &(&SocketAddr, &(u32, u32))| {
+            *first == uid && !self.names.contains_key(&(**local, remote))
+        };
+        let found = all.find_map(|one| {
+            let local = *one.0;
+            fits(&one).then(|| self.guard_of(local)).flatten().map(|guard| (local, guard))
+        });
+        self.next_shared = found.as_ref().map_or(0, |(local, _)| local.port().wrapping_add(1));
+        found
     }
 
     /// Whether a connection of that name is there, or ended not long ago, for which the port was
@@ -227,7 +266,13 @@ impl Holds {
         }
         self.names.remove(&ends);
         self.flows.give_back(uid, 1);
-        self.ports.give_back(uid, usize::from(is_automatic));
+        if is_automatic && let Some((first, count)) = self.chosen.get_mut(&ends.0) {
+            *count -= 1;
+            if *count == 0 {
+                self.ports.give_back(*first, 1);
+                self.chosen.remove(&ends.0);
+            }
+        }
         if guard.is_some_and(|guard| guard.give_up(descriptors)) {
             self.guards.remove(&ends.0);
         }
@@ -321,22 +366,47 @@ mod tests {
         let mut claims = Claims::new(Vec::new(), Vec::new());
         let (mut holds, mut shares) = (Holds::of(40), Descriptors::of(100));
         for slot in 0..10 {
-            assert_eq!(holds.make_room(5, &mut claims, &mut shares), Ok(()), "{slot}");
+            assert_eq!(holds.make_room(5, &mut claims, &mut shares), Ok(true), "{slot}");
             holds.add((1, slot, 1), 5, name(slot as u16), true, None);
         }
-        assert_eq!(
-            holds.make_room(5, &mut claims, &mut shares),
-            Err(AttachServerEvent::PortShareUsedUp)
-        );
+        assert_eq!(holds.make_room(5, &mut claims, &mut shares), Ok(false));
         assert_eq!(
             holds.make_room(6, &mut claims, &mut shares),
-            Ok(()),
+            Ok(true),
             "another user has its own"
         );
-        assert_eq!(holds.make_room(0, &mut claims, &mut shares), Ok(()));
+        assert_eq!(holds.make_room(0, &mut claims, &mut shares), Ok(true));
         holds.finish((1, 3, 1), Nanos::from_secs(60));
-        assert_eq!(holds.make_room(5, &mut claims, &mut shares), Ok(()), "what is over makes room");
+        let told = holds.make_room(5, &mut claims, &mut shares);
+        assert_eq!(told, Ok(true), "what is over makes room");
         assert!(!holds.has_chosen(name(3)));
+    }
+
+    #[test]
+    fn a_port_is_shared_by_connections_of_one_user_to_different_peers() {
+        let mut claims = Claims::new(Vec::new(), Vec::new());
+        let (mut holds, mut descriptors) = (Holds::of(40), Descriptors::of(100));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let local = listener.local_addr().expect("it is bound");
+        drop(listener);
+        let peer = |port| SocketAddr::from(([10, 0, 0, 2], port));
+        let guard =
+            Guard::new(Payer { uid: 5, app: 1 }, &mut descriptors, || PortGuard::hold(local));
+        let guard = guard.expect("a share is left").expect("the port is free");
+        holds.add((1, 0, 1), 5, (local, peer(80)), true, Some(guard));
+        assert!(holds.shared_port(local.ip(), peer(80), 5).is_none(), "that name is taken");
+        assert!(holds.shared_port(local.ip(), peer(81), 6).is_none(), "another user's port");
+        assert!(holds.shared_port(IpAddr::from([127, 0, 0, 2]), peer(81), 5).is_none());
+        let (shared, guard) = holds.shared_port(local.ip(), peer(81), 5).expect("there is one");
+        assert_eq!(shared, local);
+        holds.add((1, 1, 1), 5, (local, peer(81)), true, Some(guard));
+        assert_eq!(holds.ports.of(5), 1, "one port for both");
+        holds.finish((1, 0, 1), Nanos::ZERO);
+        holds.tend(Nanos(1), &mut claims, &mut descriptors);
+        assert_eq!(holds.ports.of(5), 1);
+        holds.finish((1, 1, 1), Nanos::ZERO);
+        holds.tend(Nanos(1), &mut claims, &mut descriptors);
+        assert_eq!(holds.ports.of(5), 0);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use sys::futex::{self, Scope};
 
 use super::answer::Answer;
 use super::endings::Nameless;
+use super::guards::Ends;
 use super::notifier::Pipes;
 
 /// Connections of one local pair, at most.
@@ -55,6 +56,8 @@ pub(super) struct End {
 }
 
 pub(super) struct Pair {
+    /// The connecting side's address, and the accepting side's.
+    name: Ends,
     rings: [RingMemory; 2],
     is_named: [bool; 2],
     is_over: [bool; 2],
@@ -161,7 +164,9 @@ impl LocalPair {
         }
         let rings = [out, back];
         self.unnamed.insert(first);
-        self.pairs.insert(first, Pair { rings, is_named: [true, false], is_over: [false; 2] });
+        let name = (local, remote);
+        self.pairs
+            .insert(first, Pair { name, rings, is_named: [true, false], is_over: [false; 2] });
         Some(first)
     }
 
@@ -236,6 +241,11 @@ impl LocalPair {
             !is_named
         });
         learned
+    }
+
+    /// Whether it has a connection of that name, of which an end is still open.
+    pub(super) fn has(&self, name: Ends) -> bool {
+        self.pairs.values().any(|pair| pair.name == name)
     }
 
     /// Whether it has no connections.

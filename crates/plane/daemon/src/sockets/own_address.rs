@@ -25,6 +25,15 @@ pub(super) struct OwnAddress {
     pub(super) guard: Option<Guard>,
 }
 
+/// For whom an address is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who {
+    /// The user and the program to whose share the guard goes.
+    pub(super) payer: Payer,
+    /// Its user may have one more port that is chosen for it.
+    pub(super) may_have_a_port: bool,
+}
+
 /// Why a connection gets no address of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -61,29 +70,40 @@ impl OwnAddress {
         examined: &Examined,
         source: IpAddr,
         remote: SocketAddr,
-        payer: Payer,
-        holds: &Holds,
+        who: Who,
+        holds: &mut Holds,
         descriptors: &mut Descriptors,
     ) -> Result<Self, Taken> {
+        let Who { payer, may_have_a_port } = who;
         let fd = examined.socket.as_fd();
         let bound = SocketAddr::new(source, examined.local.port());
-        let mut guard_of = |local| match holds.guard_of(local) {
-            Some(guard) => Ok(Some(guard)),
-            // Without one the port is the program's own for as long as it has the socket, and no
-            // longer.
-            None => Guard::new(payer, descriptors, || PortGuard::beside(fd)).map(Result::ok),
-        };
         if bound.port() == 0 {
-            let port = bind_anew(fd, source)?.port();
-            let local = SocketAddr::new(source, port);
-            Ok(Self { local, is_automatic: true, guard: guard_of(local)? })
-        } else if holds.has_chosen((bound, remote)) {
+            let port = match may_have_a_port {
+                true => bind_anew(fd, source).map_err(Taken::Refused),
+                false => Err(AttachServerEvent::PortShareUsedUp.into()),
+            };
+            return match port {
+                Ok(address) => {
+                    let local = SocketAddr::new(source, address.port());
+                    let guard = guard_of(local, fd, payer, holds, descriptors)?;
+                    Ok(Self { local, is_automatic: true, guard })
+                }
+                // One that leads to other peers only. The program's own socket has no port then.
+                Err(taken) => {
+                    let (local, guard) =
+                        holds.shared_port(source, remote, payer.uid).ok_or(taken)?;
+                    Ok(Self { local, is_automatic: true, guard: Some(guard) })
+                }
+            };
+        }
+        if holds.has_chosen((bound, remote)) {
             // It was connected there before, and that connection may not be over yet: the next one
             // has another port, as Linux gives it when a socket is connected again (connect(2):
             // AF_UNSPEC).
             Self::beside_the_socket(source, payer, descriptors)
         } else {
-            Ok(Self { local: bound, is_automatic: false, guard: guard_of(bound)? })
+            let guard = guard_of(bound, fd, payer, holds, descriptors)?;
+            Ok(Self { local: bound, is_automatic: false, guard })
         }
     }
 
@@ -125,6 +145,21 @@ impl OwnAddress {
     }
 }
 
+/// The guard of a port. Without one the port is the program's own for as long as it has the socket,
+/// and no longer.
+fn guard_of(
+    local: SocketAddr,
+    socket: BorrowedFd<'_>,
+    payer: Payer,
+    holds: &Holds,
+    descriptors: &mut Descriptors,
+) -> Result<Option<Guard>, Taken> {
+    match holds.guard_of(local) {
+        Some(guard) => Ok(Some(guard)),
+        None => Ok(Guard::new(payer, descriptors, || PortGuard::beside(socket))?.ok()),
+    }
+}
+
 fn bind_anew(fd: BorrowedFd<'_>, source: IpAddr) -> Result<SocketAddr, Refusal> {
     socket::bind(fd, SocketAddr::new(source, 0)).map_err(|error| Refusal::Errno(error.errno()))
 }
@@ -144,21 +179,21 @@ mod tests {
         let source = IpAddr::from([127, 0, 0, 1]);
         let remote = SocketAddr::from(([10, 0, 0, 1], 80));
         let (mut holds, mut shares) = (Holds::default(), Descriptors::of(100));
-        let mut take = |examined: &Examined, holds: &Holds| {
-            let payer = Payer { uid: 5, app: 1 };
-            OwnAddress::take(examined, source, remote, payer, holds, &mut shares)
+        let who = Who { payer: Payer { uid: 5, app: 1 }, may_have_a_port: true };
+        let mut take = |examined: &Examined, holds: &mut Holds| {
+            OwnAddress::take(examined, source, remote, who, holds, &mut shares)
                 .expect("ports are left")
         };
-        let first = take(&examined, &holds);
+        let first = take(&examined, &mut holds);
         assert!(first.is_automatic && first.guard.is_some());
         let bound = socket::local_address(examined.socket.as_fd()).expect("it is a socket");
         assert_eq!(first.local, bound, "the kernel's socket has the port too");
         let again = look(examined.socket).map_err(|(why, _)| why).expect("still not connected");
         holds.add((1, 0, 1), 5, (first.local, remote), first.is_automatic, first.guard);
-        let second = take(&again, &holds);
+        let second = take(&again, &mut holds);
         assert!(second.local != first.local && second.is_automatic && second.guard.is_some());
         let mut holds = Holds::default();
         holds.add((1, 0, 1), 5, (first.local, remote), false, None);
-        assert_eq!(take(&again, &holds).local, first.local, "that was its own choice");
+        assert_eq!(take(&again, &mut holds).local, first.local, "that was its own choice");
     }
 }

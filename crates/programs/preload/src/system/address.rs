@@ -116,12 +116,13 @@ pub(crate) fn is_hopeless(remote: SocketAddr) -> bool {
         || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
 }
 
-/// Whether a datagram to this address may go through the data plane: one of loopback, or to many,
-/// may not.
+/// Whether a datagram to this address may go through the data plane: one of loopback, to a
+/// neighbour by its link's own address, or to many, may not.
 pub(crate) fn is_ours(to: SocketAddr) -> bool {
     let is_loopback = match to.ip() {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_broadcast(),
-        IpAddr::V6(v6) => v6.is_loopback(),
+        // That of a link says nothing without its interface, which only the kernel's half takes.
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local(),
     };
     !is_loopback && !to.ip().is_multicast() && to.port() != 0
 }

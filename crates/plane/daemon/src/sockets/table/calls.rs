@@ -75,7 +75,13 @@ impl SocketTable {
                 (Answer::new(Reply::Kernel { reason }), socket)
             }
         };
-        self.close_later(context.member.uid, socket);
+        if examine::closes_at_once(&socket) {
+            // Before the answer: a port that the program frees is free then, and a listener that
+            // it closes takes no more callers.
+            drop(socket);
+        } else {
+            self.close_later(context.member.uid, socket);
+        }
         answer
     }
 

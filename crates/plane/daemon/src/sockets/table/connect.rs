@@ -20,7 +20,7 @@ use super::super::app::App;
 use super::super::claimed::Claimed;
 use super::super::examine::Examined;
 use super::super::names::SlotKey;
-use super::super::own_address::{OwnAddress, Taken};
+use super::super::own_address::{OwnAddress, Taken, Who};
 use super::super::reach::{REACH_MAX, next_look};
 use super::super::records::{Record, What};
 use super::super::routes::{Reach, UNREACHABLE, Whither};
@@ -87,6 +87,10 @@ impl SocketTable {
             // The kernel says best what is wrong with that.
             return Err(FallbackReason::NoRouteHere.into());
         }
+        if is_link_local(remote.ip()) {
+            // Such an address says nothing without its interface, which our tables do not have.
+            return Err(FallbackReason::NoRouteHere.into());
+        }
         let source = (!examined.is_wildcard()).then_some(examined.local.ip());
         let hop = match self.network.neighbours.find(remote.ip(), source) {
             Whither::Out(hop) => hop,
@@ -110,8 +114,9 @@ impl SocketTable {
         let early = holds.make_way(payer, context.claims, descriptors);
         self.table_config.counters.add(AttachServerEvent::NamesGivenEarly, early as u64);
         let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
-        let own = room.and_then(|()| {
-            OwnAddress::take(examined, hop.source, remote, payer, holds, descriptors)
+        let own = room.and_then(|may_have_a_port| {
+            let who = Who { payer, may_have_a_port };
+            OwnAddress::take(examined, hop.source, remote, who, holds, descriptors)
         });
         let interface = hop.link.interface;
         let own =
@@ -217,6 +222,11 @@ fn prepare(app: &App, slot: u32, cookie: u64, local: SocketAddr, remote: SocketA
     words.cookie.store(cookie, Ordering::Relaxed);
     words.state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
     app.streams.server.generation(slot)
+}
+
+/// Whether it is an IPv6 address of one link only (RFC 4291 2.5.6).
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 /// The largest payload of a segment in packets of `mtu` bytes.

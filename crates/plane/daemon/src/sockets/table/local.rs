@@ -58,7 +58,14 @@ impl SocketTable {
             0 => socket::bind(examined.socket.as_fd(), SocketAddr::new(source, 0))
                 .map(socket::canonical)
                 .map_err(|error| Refusal::Errno(error.errno()))?,
-            port => SocketAddr::new(source, port),
+            port => {
+                let name = (SocketAddr::new(source, port), remote);
+                if self.local_pairs.values().any(|local_pair| local_pair.has(name)) {
+                    // One name is one connection at a time.
+                    return Err(Refusal::Errno(Errno::ADDRNOTAVAIL));
+                }
+                name.0
+            }
         };
         let local_pair = self.local_pairs.get_mut(&number).ok_or(FallbackReason::NoMemory)?;
         let first = local_pair.open(local, remote, examined.cookie);
