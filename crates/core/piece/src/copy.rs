@@ -6,8 +6,8 @@
 //! memory they are what relaxed atomic moves of bytes would be. Elsewhere, and under Miri, it is
 //! atomics.
 //!
-//! Where a length is no multiple of a vector, the last vector overlaps the one before it: a byte may
-//! be read twice, and which of both reads counts is as undecided as everything about a race.
+//! Where a length is no multiple of a vector, the last vector overlaps the one before it: a byte
+//! may be read twice, and which of both reads counts is as undecided as everything about a race.
 
 pub(crate) use self::moves::copy;
 

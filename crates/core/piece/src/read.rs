@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::Piece;
 use crate::copy::copy;
 
 /// A stretch of memory that is only copied from, and that others may write meanwhile.
@@ -21,7 +20,7 @@ impl<'a> ReadPiece<'a> {
 
     /// # Safety
     /// `bytes` from `start` on can be read for `'a`, and while they are, nobody in this process has
-    /// a `&mut` to them or writes them otherwise than through a [`Piece`].
+    /// a `&mut` to them or writes them otherwise than through a [`Piece`](crate::Piece).
     pub const unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes, memory: PhantomData }
     }
@@ -66,13 +65,10 @@ impl<'a> ReadPiece<'a> {
         bytes
     }
 
-    /// Copies its first bytes to the start of `to`; how many.
+    /// Where it begins.
     #[inline]
-    pub fn copy_to(&self, to: Piece<'_>) -> usize {
-        let bytes = self.bytes.min(to.len());
-        // SAFETY: neither is shorter, and `to` may be written.
-        unsafe { copy(self.start.as_ptr(), to.as_ptr(), bytes) };
-        bytes
+    pub(crate) const fn as_ptr(&self) -> *const u8 {
+        self.start.as_ptr()
     }
 
     /// The byte at `at` as it is now.
@@ -103,12 +99,5 @@ impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for ReadPiece<'a> {
     fn from(bytes: &'a T) -> Self {
         let bytes = bytes.as_ref();
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), memory: PhantomData }
-    }
-}
-
-impl<'a> From<Piece<'a>> for ReadPiece<'a> {
-    #[inline]
-    fn from(piece: Piece<'a>) -> Self {
-        piece.read()
     }
 }

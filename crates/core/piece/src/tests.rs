@@ -1,3 +1,5 @@
+//! Pieces against slices, and beside a thread that writes meanwhile.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -108,3 +108,21 @@ impl<'a, T: AsMut<[u8]> + ?Sized> From<&'a mut T> for Piece<'a> {
         Self { start: NonNull::from(bytes).cast(), bytes: length, memory: PhantomData }
     }
 }
+
+impl<'a> From<Piece<'a>> for ReadPiece<'a> {
+    #[inline]
+    fn from(piece: Piece<'a>) -> Self {
+        piece.read()
+    }
+}
+
+impl ReadPiece<'_> {
+    /// Copies its first bytes to the start of `to`; how many.
+    #[inline]
+    pub fn copy_to(&self, to: Piece<'_>) -> usize {
+        let bytes = self.bytes.min(to.len());
+        // SAFETY: neither is shorter, and `to` may be written.
+        unsafe { copy(self.as_ptr(), to.as_ptr(), bytes) };
+        bytes
+    }
+}

@@ -36,7 +36,7 @@ const FIRST_PORT: u16 = 1024;
 const BURST_OF_CONNECTIONS: u64 = 32;
 
 /// Until a reset is said once more.
-const FAREWELL: Nanos = Nanos::from_millis(300);
+const CLOSING: Nanos = Nanos::from_millis(300);
 
 /// Frames that wait on their way out, at most; what is more is lost, as on a wire.
 const OUTGOING_MAX: usize = 4096;
@@ -110,7 +110,7 @@ pub struct Attack {
     timers: BinaryHeap<Reverse<(Nanos, SocketAddrV4)>>,
     /// Connections whose reset is said once more, and when: the first may have been lost, and a
     /// server that has nothing to say would never know.
-    farewells: VecDeque<(Nanos, Peer)>,
+    closings: VecDeque<(Nanos, Peer)>,
     began: Option<Nanos>,
     counts: AttackCounts,
 }
@@ -153,7 +153,7 @@ impl Attack {
             peers: HashMap::new(),
             order: VecDeque::new(),
             timers: BinaryHeap::new(),
-            farewells: VecDeque::new(),
+            closings: VecDeque::new(),
             began: None,
             counts: AttackCounts::default(),
         })
@@ -191,8 +191,8 @@ impl Attack {
         while let Some((_, name)) = self.order.pop_front_if(|(end, _)| *end <= now) {
             self.expire(name, now);
         }
-        while let Some((_, peer)) = self.farewells.pop_front_if(|(due, _)| *due <= now) {
-            peer.say_farewell(&mut self.out);
+        while let Some((_, peer)) = self.closings.pop_front_if(|(due, _)| *due <= now) {
+            peer.say_closing(&mut self.out);
         }
         self.begin(now);
         self.send(now);
@@ -277,7 +277,7 @@ impl Attack {
             _ => {
                 self.counts.expired += 1;
                 peer.reset(&mut self.out);
-                self.farewells.push_back((now + FAREWELL, peer));
+                self.closings.push_back((now + CLOSING, peer));
             }
         }
     }

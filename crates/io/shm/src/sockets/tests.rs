@@ -124,9 +124,9 @@ fn a_ring_whose_pages_are_discarded_stays_lent_and_costs_nothing() {
     let server = SocketServer::within("test", sizes(), quota).expect("addresses are left");
     let heap = server.heap();
     let (mut ring, short) = (heap.lend(16).expect("room"), heap.lend(10).expect("room"));
-    ring.bytes_mut().fill(7);
+    ring.piece().copy_in(&[7; 1 << 16]);
     assert_eq!((heap.discard(&ring), heap.discard(&ring), heap.discard(&short)), (64 << 10, 0, 0));
-    assert!(ring.bytes().iter().all(|byte| *byte == 0));
+    assert!(ring.read_piece().to_vec().iter().all(|byte| *byte == 0));
     assert_eq!((heap.resident_bytes(), budget.bytes()), (1 << 10, 1 << 10));
     assert_eq!((heap.bytes(), heap.trim(10)), (65 << 10, 0));
     heap.take_back(ring);

@@ -33,7 +33,7 @@ const PORT: u16 = 7100;
 const ATTACHING: usize = 4;
 const STRANGERS: usize = 64;
 
-/// What a daemon may write into its log for somebody who wants it to write much.
+/// What a daemon may write into its log while a user tries to make it write much.
 const LOG_KIB_PER_S: f64 = 16.0;
 
 pub(super) fn programs(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {

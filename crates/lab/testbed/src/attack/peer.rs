@@ -291,13 +291,13 @@ impl Peer {
     /// Ends it by a reset, unless the server has.
     pub(super) fn reset(&mut self, out: &mut Outgoing) {
         if self.state == State::Open {
-            self.say_farewell(out);
+            self.say_closing(out);
         }
         self.state = State::Ended;
     }
 
     /// A reset.
-    pub(super) fn say_farewell(&self, out: &mut Outgoing) {
+    pub(super) fn say_closing(&self, out: &mut Outgoing) {
         self.say(RST | ACK, 0, &[], out);
     }
 

@@ -2,12 +2,12 @@
 //!
 //! There are as many as the process may have (RLIMIT_NOFILE, which the daemon raises to the most
 //! that it may be) or the configuration says, without those that are the daemon's own. Each user
-//! has a share, root has a reserve ([`Shares`]), and a program has at most three quarters of what its
-//! user may have, so that the user's others find some.
+//! has a share, root has a reserve ([`Shares`]), and a program has at most three quarters of what
+//! its user may have, so that the user's others find some.
 //!
 //! What is done when they run out, in this order:
-//! 1. the ports of connections that are over (TIME-WAIT) are given up early, first those of the user
-//!    who asks, then those of the user who has most of them;
+//! 1. the ports of connections that are over (TIME-WAIT) are given up early, first those of the
+//!    user who asks, then those of the user who has most of them;
 //! 2. what is asked for is refused: a connection is the kernel's, a program is told why it is not
 //!    served.
 

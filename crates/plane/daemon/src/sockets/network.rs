@@ -1,5 +1,5 @@
-//! What the kernel says of the network namespace: routes and neighbours, interfaces, packet filters;
-//! and of control groups, which have filters of their own.
+//! What the kernel says of the network namespace: routes and neighbours, interfaces, packet
+//! filters; and of control groups, which have filters of their own.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -42,8 +42,8 @@ impl Network {
         })
     }
 
-    /// Why a process's sockets are to be the kernel's, if filters of the namespace or of its control
-    /// group guard them.
+    /// Why a process's sockets are to be the kernel's, if filters of the namespace or of its
+    /// control group guard them.
     pub(super) fn guarded(&mut self, pid: u32, now: Nanos) -> Option<FallbackReason> {
         if self.firewall.forbids(now) {
             return Some(FallbackReason::FirewallRules);

@@ -252,7 +252,7 @@ fn copy_all(
 ) -> Result<usize, Errno> {
     let [first, second] = pieces;
     let mut copied = copy(first)?.min(first.len());
-    if copied == first.len() && second.len() > 0 {
+    if copied == first.len() && !second.is_empty() {
         copied += copy(second)?.min(second.len());
     }
     Ok(copied)

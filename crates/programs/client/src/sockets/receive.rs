@@ -151,7 +151,7 @@ impl Slot<'_> {
         let pieces = self.unread_pieces(unread, unread.bytes() as usize).map_err(broken)?;
         let mut taken = 0;
         for piece in pieces {
-            if piece.len() == 0 {
+            if piece.is_empty() {
                 break;
             }
             match copy(piece) {

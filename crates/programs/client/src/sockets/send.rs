@@ -150,7 +150,7 @@ impl Slot<'_> {
         let pieces = pieces.map_err(|Nonsense| self.nonsense())?;
         let mut put = 0;
         for piece in pieces {
-            if piece.len() == 0 {
+            if piece.is_empty() {
                 break;
             }
             match copy(piece) {
