@@ -120,7 +120,7 @@ impl ReadPiece<'_> {
     /// Copies its first bytes to the start of `to`; how many.
     #[inline]
     pub fn copy_to(&self, to: Piece<'_>) -> usize {
-        let bytes = self.bytes.min(to.len());
+        let bytes = self.len().min(to.len());
         // SAFETY: neither is shorter, and `to` may be written.
         unsafe { copy(self.as_ptr(), to.as_ptr(), bytes) };
         bytes

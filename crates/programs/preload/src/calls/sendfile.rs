@@ -213,7 +213,7 @@ fn from_socket(
         let mut room = PIPE_BYTES.min(bytes - done);
         let got = file.socket.receive_with(ReceiveFlags::default(), |piece| {
             let (part, _) = piece.split_at(room);
-            if part.len() == 0 {
+            if part.is_empty() {
                 return Ok(0);
             }
             // SAFETY: the piece is memory of ours, of that length, that bytes are copied from.
@@ -267,7 +267,7 @@ fn to_socket(pipe: c_int, to: c_int, held: &Held, bytes: usize, flags: c_uint) -
     let mut left = bytes;
     send::stream(to, held, bytes, send_flags, |piece| {
         let (part, _) = piece.split_at(left);
-        if part.len() == 0 {
+        if part.is_empty() {
             return Ok(0);
         }
         // SAFETY: the piece is memory of ours, of that length, that bytes are copied to. That many
