@@ -48,6 +48,18 @@ fn a_call_that_waits_leaves_the_file_alone_that_its_number_is_given_to() {
 }
 
 #[test]
+fn buffers_options_signals_and_ends_are_those_of_linux_within_a_host() {
+    let trap = Trap::build("within_rules");
+    let accelerated = Accelerated::start();
+    let calisto = trap.on_calisto(&accelerated);
+    // Calls to where nobody listens any more are the kernel's to refuse.
+    let reasons: Vec<String> = accelerated.fallbacks().into_iter().map(|of| of.reason).collect();
+    assert_eq!(reasons, ["loopback_peer_not_accelerated"]);
+    accelerated.nothing_is_left();
+    assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
+}
+
+#[test]
 fn datagrams_of_sockets_without_a_port_go_our_way_and_only_long_ones_the_kernels() {
     let trap = Trap::build("datagrams");
     let accelerated = Accelerated::start();

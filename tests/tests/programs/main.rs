@@ -6,9 +6,12 @@ mod curl;
 mod iperf;
 mod memcached;
 mod nginx;
+mod proxy;
 mod python;
 mod redis;
+mod ssh;
 mod table;
+mod tls;
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -25,6 +28,10 @@ const PACKAGES: &[&str] = &[
     "curl=curl",
     "wrk=wrk",
     "/usr/bin/python3=python3",
+    "/usr/lib/python3/dist-packages/requests=python3-requests",
+    "openssl=openssl",
+    "/usr/sbin/sshd=openssh-server",
+    "ssh=openssh-client",
 ];
 
 /// Installs what is missing, once; a machine where that cannot be done fails here and not later.

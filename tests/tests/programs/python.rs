@@ -1,7 +1,7 @@
 //! Python's http.server and asyncio, as servers and as a client; curl on the other end of
 //! http.server.
 
-use whole::{Accelerated, Carried, Program, project};
+use whole::{Accelerated, Carried, Program, kernel_udp, project};
 
 use crate::bodies::{BODY_BYTES, sha256, write_body};
 use crate::curl::{By, fetch, of_client, of_server, upload};
@@ -127,5 +127,35 @@ fn asyncio_is_a_client_of_many_connections_at_once() {
     talk("1", "104857600");
     let (sent, received) = sum(asyncio_bytes(50, 100_000), asyncio_bytes(1, BODY_BYTES));
     accelerated.carried_exactly(Carried { received, sent });
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn datagram_endpoints_of_asyncio_are_answered_over_the_wire_and_within_the_host() {
+    install();
+    let accelerated = Accelerated::start();
+    let before = kernel_udp(accelerated.here(), "InDatagrams");
+    let datagrams = script("asyncio_datagrams.py");
+    for (is_server_here, is_client_here) in [(true, false), (false, true), (true, true)] {
+        let side = if is_server_here { accelerated.here() } else { accelerated.there() };
+        let host = side.ipv4().to_string();
+        let run = |words: &[&str], is_here: bool| match is_here {
+            true => accelerated.run(words),
+            false => accelerated.run_there(words),
+        };
+        let mut server = run(&[PYTHON, &datagrams, &host, PORT], is_server_here);
+        server.wait_until_it_says("listening");
+        let client = run(&[PYTHON, &datagrams, &host, PORT, "60"], is_client_here);
+        let said = client.succeed();
+        assert_eq!(said, "60 endpoints were answered\n", "{is_server_here} {is_client_here}");
+        server.kill();
+        if !(is_server_here && is_client_here) {
+            let seen = kernel_udp(accelerated.here(), "InDatagrams");
+            assert_eq!(seen, before, "the kernel has seen some");
+        }
+    }
+    // Datagrams of one host are the kernel's, and that is said of each connected socket.
+    let reasons: Vec<String> = accelerated.fallbacks().into_iter().map(|of| of.reason).collect();
+    assert_eq!(reasons, ["loopback_peer_not_accelerated"]);
     accelerated.nothing_is_left();
 }

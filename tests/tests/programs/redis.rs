@@ -7,6 +7,7 @@ use std::path::Path;
 
 use admin::{Command, CoreApp, CoresStatus, ReplyBody};
 
+use rustix::process::Signal;
 use testbed::Side;
 use whole::{Accelerated, Carried, Program, TIMEOUT, wait_for};
 
@@ -30,6 +31,47 @@ fn server(accelerated: &Accelerated) -> Program {
     let mut server = accelerated.run(&words);
     server.wait_until_it_says("Ready to accept connections");
     server
+}
+
+#[test]
+fn redis_survives_the_end_of_the_daemon_and_is_accelerated_by_the_next_one() {
+    install();
+    let mut accelerated = Accelerated::start();
+    let server = server(&accelerated);
+    let host = accelerated.here().ipv4().to_string();
+    let say = |accelerated: &Accelerated, words: &[&str]| {
+        let all: Vec<&str> = ["redis-cli", "-h", &host].iter().chain(words).copied().collect();
+        accelerated.run_there(&all).succeed()
+    };
+    assert_eq!(say(&accelerated, &["SET", "key", "kept"]), "OK\n");
+    let pid = server.pid().to_string();
+    let asked = accelerated.daemon().try_calisto("down");
+    assert!(asked.0.success(), "{asked:?}");
+    let (daemon, _) = accelerated.daemon_mut();
+    daemon.wait();
+    // In between the kernel serves it.
+    assert_eq!(say(&accelerated, &["GET", "key"]), "kept\n");
+    server.signal(Signal::STOP);
+    let (daemon, side) = accelerated.daemon_mut();
+    daemon.start_again(side);
+    // It has no chance yet to find the daemon, and that is what is said of it.
+    let said = accelerated.daemon().calisto(&format!("explain {pid}"));
+    assert!(said.contains("attached to a daemon before this one"), "{said}");
+    server.signal(Signal::CONT);
+    wait_for("redis at the new daemon", || {
+        let said = accelerated.daemon().calisto(&format!("explain {pid}"));
+        if said.contains("accelerated: ") { Ok(()) } else { Err(said) }
+    });
+    let before = accelerated.carried();
+    assert_eq!(say(&accelerated, &["GET", "key"]), "kept\n");
+    let after = wait_for("the bytes of the new connection", || match accelerated.carried() {
+        carried if carried.sent > before.sent => Ok(carried),
+        carried => Err(format!("{carried:?}")),
+    });
+    assert!(after.received > before.received, "{after:?}");
+    assert_eq!(accelerated.fallbacks(), []);
+    server.stop();
+    accelerated.nothing_is_left();
 }
 
 /// A client that counts what it says and hears.

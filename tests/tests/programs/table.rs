@@ -26,7 +26,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "nginx",
         "/usr/sbin/nginx -v",
         "server",
-        "two workers, small files over kept connections, 100 MiB bodies both ways",
+        "two workers, small files over kept connections, 100 MiB bodies both ways; as a proxy of \
+         servers of the wire and of the host",
     ),
     ("curl", "curl --version", "client", "100 MiB bodies both ways"),
     ("wrk", "wrk --version", "client", "40 connections of two threads"),
@@ -41,8 +42,22 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "python3 asyncio",
         "/usr/bin/python3 --version",
         "server and client",
-        "50 connections at once, 100 MiB both ways at once",
+        "50 connections at once, 100 MiB both ways at once; datagrams, over the wire and within the \
+         host",
     ),
+    (
+        "python3 requests",
+        "dpkg-query -W python3-requests",
+        "client",
+        "HTTPS with a time limit, over the wire and within the host",
+    ),
+    (
+        "sshd",
+        "dpkg-query -W openssh-server",
+        "server",
+        "logins, and 100 MiB each way by scp, over the wire and within the host",
+    ),
+    ("ssh, scp", "dpkg-query -W openssh-client", "client", "the same"),
 ];
 
 const INTRODUCTION: &str = "# Programs\n\n\

@@ -47,7 +47,6 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "waits-since-before", applies: waits_since_before },
     Rule { name: "refusal-forgotten", applies: refusal_forgotten },
     Rule { name: "listener-shut", applies: listener_shut },
-    Rule { name: "error-choice", applies: error_choice },
 ];
 
 /// The documented reason for which a call has two outcomes, if there is one.
@@ -226,22 +225,4 @@ fn listener_shut(moment: &Moment<'_>) -> bool {
         .before()
         .any(|(words, _)| words[0] == "shutdown" && moment.cast.is_listener(words[1]));
     shut && moment.verb() != "accept"
-}
-
-/// Within a host: which of several errors is told, and when.
-fn error_choice(moment: &Moment<'_>) -> bool {
-    let is_end = |outcome: &str| {
-        ["0", "EPIPE", "ECONNRESET", "ENOTCONN"].contains(&outcome)
-            || ["err", "hup", "EPIPE", "ECONNRESET"].iter().any(|bit| outcome.contains(bit))
-    };
-    let is_told = moment.is_one_of(&LOOKS) || moment.is_one_of(&["get", "getpeername"]);
-    let is_error_alone = moment.linux.replace(",err", "") == moment.calisto;
-    let is_about_an_end =
-        is_end(moment.linux) && is_end(moment.calisto) || is_told && is_end(moment.linux);
-    let is_shut = moment.has_before("shutdown") && moment.verb() == "getpeername";
-    let is_read = moment.has_before("shutdown") && moment.linux == "ECONNRESET";
-    is_error_alone
-        || is_shut
-        || is_read && moment.is_within_the_host()
-        || is_about_an_end && moment.is_within_the_host()
 }

@@ -28,6 +28,7 @@
 //! waits for a daemon that is not there.
 
 mod answer;
+mod confined;
 mod datagram;
 mod ids;
 mod info;
@@ -59,6 +60,7 @@ mod watcher;
 mod yield_policy;
 
 pub use attach::{AttachError, FallbackReason, Profile};
+pub use confined::{is_confined, note_confined, prepare_to_be_confined};
 pub use datagram::Received;
 pub use ids::{RegionId, SlotId};
 pub use info::SocketInfo;
@@ -75,3 +77,4 @@ pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;
 pub use udp_socket::UdpSocket;
 pub use waiting::Waited;
+pub use watcher::Watcher;

@@ -2,10 +2,14 @@
 
 /// accept(2).
 pub(crate) mod accept;
+/// Signals that tell of news.
+mod alarm;
 /// pthread_cancel(3).
 pub(crate) mod cancel;
 /// close(2), shutdown(2).
 pub(crate) mod close;
+/// prctl(2), seccomp(2).
+pub(crate) mod confine;
 /// connect(2).
 pub(crate) mod connect;
 /// What a UDP socket of ours receives and sends.

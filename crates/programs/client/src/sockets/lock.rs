@@ -40,6 +40,11 @@ pub(crate) fn note_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Has this thread know its own number without asking for it again.
+pub(crate) fn know_own_number() {
+    own_number();
+}
+
 #[inline]
 fn own_number() -> u32 {
     let forks = FORKS.load(Ordering::Relaxed);

@@ -64,7 +64,7 @@ impl Socket {
                 return Ok(0);
             }
             let written = slot.written().map_err(|Nonsense| slot.nonsense())?;
-            if written.room() == 0 {
+            if slot.room_of(&written) == 0 {
                 slot.wish_for(bytes);
                 return Err(Errno::AGAIN);
             }
@@ -145,7 +145,7 @@ impl Slot<'_> {
         bytes: usize,
         mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        let room = bytes.min(written.room() as usize);
+        let room = bytes.min(self.room_of(written) as usize);
         let pieces = self.send_pieces(written.ring, written.tail, room);
         let pieces = pieces.map_err(|Nonsense| self.nonsense())?;
         let mut put = 0;
@@ -177,7 +177,14 @@ impl Slot<'_> {
             self.wish(bytes - put, written.ring);
         }
         self.tell();
+        self.note_write_to_an_end();
         Ok(put)
+    }
+
+    /// Free bytes of the ring that may be used.
+    #[inline]
+    fn room_of(&self, written: &Stretch) -> u64 {
+        written.room().min(self.most().saturating_sub(written.bytes()))
     }
 
     /// MSG_MORE is a cork until the next call without it.

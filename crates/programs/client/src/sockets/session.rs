@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
 use super::answer::{event, map, open, unusable};
+use super::confined::is_confined;
 use super::ids::RegionId;
 use super::lock;
 use super::pollers::Pollers;
@@ -265,6 +266,9 @@ impl Session {
         fd: Option<BorrowedFd<'_>>,
     ) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
         let core = &self.0;
+        if is_confined() {
+            return Err(AttachError::TimedOut);
+        }
         if core.process != getpid() {
             // A forked child that could not join. The answers would be taken from the parent.
             return Err(AttachError::Closed);

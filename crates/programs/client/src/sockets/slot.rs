@@ -147,7 +147,17 @@ impl<'a> Slot<'a> {
             // to be had yet.
             return u64::from(self.words.asks().grow() == 0);
         }
-        offered.bytes().max(written.ring.bytes()).saturating_sub(written.bytes())
+        let most = offered.bytes().max(written.ring.bytes()).min(self.most());
+        most.saturating_sub(written.bytes())
+    }
+
+    /// Bytes that may be written and not read by a peer on this host: what both sides have asked
+    /// for (SO_SNDBUF, SO_RCVBUF), if they have. The ring bounds it too.
+    pub(crate) fn most(&self) -> u64 {
+        let Some(peer) = self.peer else { return u64::MAX };
+        let sent = self.words.option(SlotOption::SendBuffer);
+        let received = peer.option(SlotOption::ReceiveBuffer);
+        if sent == 0 || received == 0 { u64::MAX } else { u64::from(sent) + u64::from(received) }
     }
 
     /// Has the other side look.
@@ -180,7 +190,15 @@ impl<'a> Slot<'a> {
         let (Ok(unread), Ok(written)) = (self.unread(), self.unacknowledged()) else {
             return self.broken_view(own);
         };
+        // Both ends have been said and heard: within the host that is one moment. Linux has closed
+        // the socket by then, whether or not a TIME-WAIT is left of it.
+        let are_both_done = is_peer_done
+            && match self.peer {
+                Some(_) => own.has(Asks::SHUT_WRITE),
+                None => state.has(SlotState::SENT_ALL),
+            };
         let is_over = state.has(SlotState::BROKEN | SlotState::FINISHED)
+            || are_both_done
             || state.kind() == Kind::Free
             || own.has(Asks::CLOSE | Asks::ABORT);
         let phase = if is_over {
@@ -262,6 +280,15 @@ impl<'a> Slot<'a> {
             if asks.has(Asks::ABORT) || (asks.has(Asks::CLOSE) && self.is_peer_deaf(peer)) {
                 self.break_off(Errno::CONNRESET);
             }
+        }
+    }
+
+    /// What is written to a peer of this host that has closed in order breaks the pipe: the peer's
+    /// end was heard before its reset (`tcp_reset` of Linux in CLOSE-WAIT), and is told on.
+    pub(crate) fn note_write_to_an_end(&self) {
+        if self.peer.is_some_and(|peer| peer.asks().has(Asks::CLOSE)) {
+            self.words.state.fetch_or(SlotState::PEER_CLOSED, Ordering::AcqRel);
+            self.break_off(Errno::PIPE);
         }
     }
 

@@ -195,9 +195,23 @@ impl Socket {
             Kind::Stream => slot.view().is_closed(),
             _ => false,
         };
+        if self.0.kind == Kind::Stream && slot.view().connect() == Verdict::Wait {
+            // Of an attempt nothing is left, as in `inet_shutdown` of Linux.
+            slot.break_off(Errno::CONNRESET);
+            slot.ask(Asks::ABORT);
+            self.tell_own(&slot);
+            return Ok(());
+        }
         slot.ask(asks);
         self.tell_own(&slot);
         if is_over { Err(Errno::NOTCONN) } else { Ok(()) }
+    }
+
+    /// How many bytes have come, ever, and the position of the last urgent one among them: two
+    /// looks tell whether something came in between.
+    pub fn came(&self) -> (u64, u64) {
+        let Ok(slot) = self.slot() else { return (0, 0) };
+        (slot.unread().map_or(0, |unread| unread.tail), slot.urgent_mark())
     }
 
     /// The last descriptor was closed: what was written is still sent, as with close(2).

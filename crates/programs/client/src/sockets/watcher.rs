@@ -1,7 +1,8 @@
-//! A thread that watches one socket of another application.
+//! A thread that watches one socket.
 //!
 //! Pollers are numbered by application, so a socket that came from another one (by SCM_RIGHTS, or
-//! through exec) cannot be heard by a poller of ours. Such sockets are few: each is watched by its
+//! through exec) cannot be heard by a poller of ours; nor can a poller send the signals that a
+//! program may want of a socket (O_ASYNC of fcntl(2)). Such sockets are few: each is watched by its
 //! notify word.
 
 use std::sync::Arc;
@@ -17,13 +18,13 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
 /// Watches until it drops.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub struct Watcher {
     is_over: Arc<AtomicBool>,
 }
 
 impl Watcher {
     /// Calls `tell` now and whenever there may be news of `socket`. Nothing: no thread can be had.
-    pub(crate) fn start(socket: Socket, tell: impl Fn() + Send + 'static) -> Option<Self> {
+    pub fn start(socket: Socket, tell: impl Fn() + Send + 'static) -> Option<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("calisto-watch".to_owned());
         let watched = Arc::clone(&is_over);

@@ -7,7 +7,7 @@ use calisto_client::sockets::{Outcome, Readiness};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{fallback, inherit, twins, udp};
+use crate::calls::{alarm, fallback, inherit, twins, udp};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
 use crate::process::{lookup, say, session};
@@ -102,6 +102,7 @@ fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno
     inherit::from_kernel(fd, &file);
     let held = descriptors::install(fd, Body::Socket(file))?;
     twins::follow(fd, &held);
+    alarm::follow(fd, &held);
     Some(if is_nonblocking { Err(Errno::INPROGRESS) } else { finish(fd, &held) })
 }
 

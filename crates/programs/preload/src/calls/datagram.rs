@@ -127,6 +127,14 @@ pub(crate) fn send(
     flags: c_int,
 ) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
+    if flags & libc::MSG_OOB != 0 {
+        return Served::Done(Err(Errno::OPNOTSUPP));
+    }
+    let has_more = flags & libc::MSG_MORE != 0;
+    if file.goes_on(has_more) || has_more {
+        // The kernel's half puts the datagram together.
+        return Served::Done(by_kernel(fd, file, spans, to, flags));
+    }
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.send_timeout());
     loop {

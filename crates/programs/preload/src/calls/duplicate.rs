@@ -3,7 +3,7 @@
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::calls::twins;
+use crate::calls::{alarm, twins};
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
@@ -137,7 +137,13 @@ unsafe fn of_socket(held: &Held, fd: c_int, command: c_int, argument: usize) -> 
             let result = kernel(kept as usize);
             if result == 0 {
                 file.set_nonblocking(flags & libc::O_NONBLOCK != 0);
+                alarm::follow(fd, held);
             }
+            result
+        }
+        _ if alarm::is_about_it(command) => {
+            let result = kernel(argument);
+            alarm::follow(fd, held);
             result
         }
         _ => kernel(argument),

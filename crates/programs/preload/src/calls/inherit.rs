@@ -32,6 +32,9 @@ pub(crate) const NUMBERS: &[(c_int, c_int, SocketOption)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, SocketOption::TimeToLive),
 ];
 
+/// TCP_INQ of linux/tcp.h, which is the kind of the part beside a message as well.
+pub(crate) const TCP_INQ: c_int = 36;
+
 /// Those that every accepted connection has from its listener. What its calls wait for is its own.
 const FROM_LISTENER: &[SocketOption] = &[
     SocketOption::NoDelay,
@@ -96,6 +99,9 @@ pub(crate) fn from_kernel(fd: c_int, file: &File) {
             file.socket.set_option(option, value as u32);
         }
     }
+    if is_stream && kernel_socket::number(fd, libc::IPPROTO_TCP, TCP_INQ) == Some(1) {
+        file.set_tells_unread(true);
+    }
     let mut lingers = linger { l_onoff: 0, l_linger: 0 };
     if kernel_socket::fill(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut lingers)
         && lingers.l_onoff != 0
@@ -148,8 +154,11 @@ pub(crate) fn linger_value(value: linger) -> u32 {
 }
 
 /// A time limit as the data plane counts it, in microseconds; a longer one than it can count is
-/// none.
+/// none. A negative one is over at once (`sock_set_timeout` of Linux): it is the shortest here.
 pub(crate) fn timeout_value(value: timeval) -> u32 {
+    if value.tv_sec < 0 {
+        return 1;
+    }
     let seconds = u64::try_from(value.tv_sec).unwrap_or(0);
     let microseconds = u64::try_from(value.tv_usec).unwrap_or(0);
     let whole = seconds.saturating_mul(1_000_000).saturating_add(microseconds);
@@ -203,7 +212,11 @@ mod tests {
     fn a_time_limit_longer_than_an_hour_is_none() {
         assert_eq!(timeout_value(timeval { tv_sec: 2, tv_usec: 5 }), 2_000_005);
         assert_eq!(timeout_value(timeval { tv_sec: 86_400, tv_usec: 0 }), 0);
-        assert_eq!(timeout_value(timeval { tv_sec: -1, tv_usec: 0 }), 0);
+    }
+
+    #[test]
+    fn a_negative_time_limit_is_over_at_once() {
+        assert_eq!(timeout_value(timeval { tv_sec: -1, tv_usec: 0 }), 1);
     }
 
     #[test]

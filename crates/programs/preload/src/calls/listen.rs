@@ -6,10 +6,10 @@ use calisto_client::sockets::Outcome;
 use libc::{c_int, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{close, fallback, inherit, renew, twins};
+use crate::calls::{close, fallback, inherit, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
-use crate::process::{again, lookup, say, session};
+use crate::process::{lookup, say, session};
 use crate::system::{address, fork, kernel_socket, outcome, real};
 
 /// listen(2). The kernel's part serves what does not come through the data plane, holds the port,
@@ -108,7 +108,6 @@ pub(crate) fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
     match own_code::run(|| session.listen(descriptor, backlog)) {
         Ok(Outcome::Ours(socket)) => {
-            again::renew_by(renew::offer);
             let file = File::new(socket, Kind::Listener, family);
             file.set_nonblocking(kernel_socket::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);

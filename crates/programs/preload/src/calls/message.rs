@@ -4,11 +4,13 @@
 use libc::{c_int, cmsghdr, msghdr, ssize_t};
 use rustix::io::Errno;
 
+use crate::calls::inherit::TCP_INQ;
 use crate::calls::served::Served;
 use crate::calls::spans::Spans;
 use crate::calls::{datagram, receive, send, udp};
 use crate::entry::descriptors;
-use crate::entry::file::Kind;
+
+use crate::entry::file::{File, Kind};
 use crate::process::{inherited, lookup};
 use crate::system::{copy, fork, outcome, real};
 
@@ -109,13 +111,47 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
     if flags & libc::MSG_OOB != 0 && returned > 0 {
         told |= libc::MSG_OOB;
     }
-    // SAFETY: the caller's promise. Nothing comes beside the bytes of our sockets.
+    let mut beside = 0;
+    if file.kind == Kind::Stream && file.tells_unread() {
+        // SAFETY: the caller's promise.
+        match unsafe { put_unread(file, &header) } {
+            Ok(Some(bytes)) => beside = bytes,
+            Ok(None) => told |= libc::MSG_CTRUNC,
+            Err(errno) => return Served::Done(Err(errno)),
+        }
+    }
+    // SAFETY: the caller's promise.
     let written = unsafe {
         copy::put(&raw mut (*message).msg_namelen, &name_bytes)
-            .and_then(|()| copy::put(&raw mut (*message).msg_controllen, &0))
+            .and_then(|()| copy::put(&raw mut (*message).msg_controllen, &beside))
             .and_then(|()| copy::put(&raw mut (*message).msg_flags, &told))
     };
     Served::Done(written.map(|()| returned))
+}
+
+/// Says beside a message how many bytes are left, where the program has asked for it; how many
+/// bytes that takes. Nothing: they do not fit.
+///
+/// # Safety
+/// Writing beside the message is the program's wish.
+unsafe fn put_unread(file: &File, header: &msghdr) -> Result<Option<usize>, Errno> {
+    const PART: usize = size_of::<cmsghdr>() + size_of::<c_int>();
+    if header.msg_controllen < PART || header.msg_control.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: all zero is a valid header.
+    let mut part = unsafe { std::mem::zeroed::<cmsghdr>() };
+    part.cmsg_len = PART;
+    part.cmsg_level = libc::IPPROTO_TCP;
+    part.cmsg_type = TCP_INQ;
+    let left = c_int::try_from(file.socket.unread_bytes()).unwrap_or(c_int::MAX);
+    let to = header.msg_control.cast::<u8>();
+    // SAFETY: there is room for both.
+    unsafe {
+        copy::put(to.cast(), &part)?;
+        copy::put(to.add(size_of::<cmsghdr>()).cast(), &left)?;
+    }
+    Ok(Some(PART.next_multiple_of(size_of::<usize>()).min(header.msg_controllen)))
 }
 
 /// Sends on a socket of ours. What stands beside the bytes asks for nothing that our sockets do.

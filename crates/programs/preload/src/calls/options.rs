@@ -5,7 +5,7 @@ use libc::{c_int, c_ulong, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 
 use crate::calls::kernel_options::{self, Given};
-use crate::calls::{inherit, tcp_info};
+use crate::calls::{alarm, inherit, tcp_info};
 use crate::entry::file::{File, Kind};
 use crate::process::lookup;
 use crate::system::{copy, faults, kernel_socket, outcome, real};
@@ -107,6 +107,10 @@ unsafe fn follow(
             let rate = unsafe { copy::get(value.cast::<u32>())? };
             let kib = if rate == u32::MAX { 0 } else { (rate >> 10).max(1) };
             file.socket.set_option(SocketOption::PacingRate, kib);
+        }
+        (libc::IPPROTO_TCP, inherit::TCP_INQ) => {
+            let yes = kernel_socket::number(fd, level, name).unwrap_or(0) != 0;
+            file.set_tells_unread(yes);
         }
         _ => {
             let is_it = |&&(l, n, _): &&(c_int, c_int, SocketOption)| (l, n) == (level, name);
@@ -232,7 +236,13 @@ pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
         }
     }
     // SAFETY: the caller's arguments.
-    unsafe { real::ioctl(fd, request, argument) }
+    let result = unsafe { real::ioctl(fd, request, argument) };
+    if alarm::is_request_about_it(request)
+        && let Some(held) = lookup::socket(fd)
+    {
+        outcome::unheard(|| alarm::follow(fd, &held));
+    }
+    result
 }
 
 /// SIOCOUTQNSD of linux/sockios.h.

@@ -28,7 +28,7 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
         return Served::Done(urgent(file, spans));
     }
     if spans.left() == 0 {
-        return Served::Done(Ok(0));
+        return Served::Done(nothing(fd, held, file, flags));
     }
     let target = target(file, spans, flags);
     let start = *spans;
@@ -72,6 +72,29 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
         }
         if flags & libc::MSG_PEEK == 0 && done >= target {
             return Served::Done(Ok(done));
+        }
+    }
+}
+
+/// A call for no bytes waits for some to be there, as `tcp_recvmsg` does.
+#[cold]
+fn nothing(fd: c_int, held: &Held, file: &File, flags: c_int) -> Result<usize, Errno> {
+    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
+    let deadline = Deadline::of_option(file.receive_timeout());
+    loop {
+        if file.socket.unread_bytes() > 0 {
+            return Ok(0);
+        }
+        // Nothing can be taken: what is told is the end, an error, or that there is nothing.
+        let asked = ReceiveFlags { peek: true, ..ReceiveFlags::default() };
+        match file.socket.receive_with(asked, |_| Ok(0)) {
+            Err(Errno::AGAIN) if may_wait => {}
+            other => return other.map_err(in_handler),
+        }
+        match wait::on(fd, held, Readiness::IN, deadline)? {
+            Ended::Look => {}
+            Ended::Replaced => return Err(Errno::BADF),
+            Ended::TimedOut => return Err(Errno::AGAIN),
         }
     }
 }
@@ -149,6 +172,11 @@ fn receive(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    if bytes == 0 {
+        // As `sock_read_iter`, which asks the connection nothing then.
+        // SAFETY: the caller's arguments.
+        return unsafe { real::read(fd, buffer, bytes) };
+    }
     // SAFETY: the caller's arguments.
     receive(fd, &mut Spans::one(buffer, bytes), 0)
         .otherwise(|| unsafe { real::read(fd, buffer, bytes) })
@@ -179,6 +207,7 @@ pub(crate) unsafe fn read_checked(
 pub(crate) unsafe fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let served = match unsafe { Spans::list(parts, count) } {
+        Ok(spans) if spans.left() == 0 => Served::Elsewhere,
         Ok(mut spans) => receive(fd, &mut spans, 0),
         Err(errno) => Served::Done(Err(errno)),
     };

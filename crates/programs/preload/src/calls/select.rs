@@ -21,7 +21,7 @@ const TOLD: [i16; 3] = [
 ];
 
 /// The three sets of a call: reading, writing, exceptions.
-type Sets = [*mut fd_set; 3];
+pub(crate) type Sets = [*mut fd_set; 3];
 
 /// select(2). As Linux's, it leaves the time that was left.
 ///
@@ -34,12 +34,25 @@ pub(crate) unsafe fn select(
     except: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
-    let sets = [read, write, except];
+    // SAFETY: the caller's arguments.
+    let by_kernel = || unsafe { real::select(count, read, write, except, timeout) };
     // SAFETY: the caller's promise.
-    let Some(wanted) = (unsafe { with_ours(count, sets) }) else {
-        // SAFETY: the caller's arguments.
-        return unsafe { real::select(count, read, write, except, timeout) };
-    };
+    unsafe { select_or(count, [read, write, except], timeout, by_kernel) }
+}
+
+/// The same, with how the kernel is asked where none of the descriptors is ours: libc reads the
+/// time itself, and a program that asks by number may have it where it cannot be read.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn select_or(
+    count: c_int,
+    sets: Sets,
+    timeout: *mut timeval,
+    by_kernel: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(wanted) = (unsafe { with_ours(count, sets) }) else { return by_kernel() };
     // SAFETY: the caller's promise.
     let result = unsafe { Deadline::after_timeval(timeout) }.and_then(|deadline| {
         // SAFETY: the caller's promise.
@@ -68,12 +81,25 @@ pub(crate) unsafe fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    let sets = [read, write, except];
+    // SAFETY: the caller's arguments.
+    let by_kernel = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
     // SAFETY: the caller's promise.
-    let Some(wanted) = (unsafe { with_ours(count, sets) }) else {
-        // SAFETY: the caller's arguments.
-        return unsafe { real::pselect(count, read, write, except, timeout, mask) };
-    };
+    unsafe { pselect_or(count, [read, write, except], timeout, mask, by_kernel) }
+}
+
+/// The same, with how the kernel is asked: see [`select_or`].
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn pselect_or(
+    count: c_int,
+    sets: Sets,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    by_kernel: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(wanted) = (unsafe { with_ours(count, sets) }) else { return by_kernel() };
     // SAFETY: the caller's promise.
     let result = unsafe { Deadline::after_timespec(timeout) }.and_then(|deadline| {
         // SAFETY: the caller's promise.

@@ -64,11 +64,11 @@ fn put(
     fill: &mut impl FnMut(Piece<'_>) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     if bytes == 0 {
-        // Nothing to write is no error, unless the connection has one.
-        return if file.socket.readiness().contains(Readiness::ERR) {
-            Err(file.socket.take_error().unwrap_or(Errno::PIPE))
-        } else {
-            Ok(0)
+        // Nothing to write is no error, unless the connection has one or is shut. It needs no
+        // room, but a connection.
+        return match file.socket.send_with(asked, 0, fill) {
+            Err(Errno::AGAIN) if file.socket.is_connected() => Ok(0),
+            other => other,
         };
     }
     file.socket.send_with(asked, bytes, fill)

@@ -7,10 +7,10 @@ use calisto_client::sockets::{FallbackReason, Outcome};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{fallback, inherit, renew, twins};
+use crate::calls::{fallback, inherit, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
-use crate::process::{again, lookup, say, session};
+use crate::process::{lookup, say, session};
 use crate::system::{address, faults, fork, kernel_socket, outcome, real, route};
 
 /// bind(2): a UDP socket that is bound can receive, so this is when it is offered.
@@ -107,7 +107,6 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
     }
     match own_code::run(|| session.udp(descriptor, remote)) {
         Ok(Outcome::Ours(socket)) => {
-            again::renew_by(renew::offer);
             let file = File::new(socket, Kind::Datagram, family);
             file.set_nonblocking(kernel_socket::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use calisto_client::sockets::{Readiness, Socket, SocketOption};
+use calisto_client::sockets::{Readiness, Socket, SocketOption, Watcher};
 use libc::c_int;
 
 use crate::entry::memberships::Memberships;
 use crate::system::fork;
+use crate::system::lock::Lock;
 
 /// What kind of socket it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +36,12 @@ pub(crate) struct File {
     is_opening: AtomicBool,
     /// Its descriptors stand for another socket by now: one of the daemon that was started since.
     was_renewed: AtomicBool,
+    /// The kernel's half has the beginning of a datagram, which the next calls go on with.
+    has_begun: AtomicBool,
+    /// Each message says how many bytes are left (TCP_INQ).
+    tells_unread: AtomicBool,
+    /// The thread that sends signals when there is news, if the program wants them.
+    alarm: Lock<Option<Watcher>>,
     /// The sets of epoll(7) that it is a member of.
     pub(crate) memberships: Memberships,
 }
@@ -50,6 +57,9 @@ impl File {
             lacks_room: AtomicBool::new(false),
             is_opening: AtomicBool::new(false),
             was_renewed: AtomicBool::new(false),
+            has_begun: AtomicBool::new(false),
+            tells_unread: AtomicBool::new(false),
+            alarm: Lock::new(None),
             memberships: Memberships::default(),
         }
     }
@@ -105,6 +115,40 @@ impl File {
     /// See [`Self::was_renewed`].
     pub(crate) fn set_renewed(&self) {
         self.was_renewed.store(true, Ordering::Release);
+    }
+
+    /// Says whether the datagram that is being sent goes on with the next call (MSG_MORE); whether
+    /// this call goes on with one.
+    pub(crate) fn goes_on(&self, more: bool) -> bool {
+        if !more && !self.has_begun.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.has_begun.swap(more, Ordering::Relaxed)
+    }
+
+    /// Whether each message that is received says how many bytes are left: TCP_INQ of linux/tcp.h.
+    pub(crate) fn tells_unread(&self) -> bool {
+        self.tells_unread.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::tells_unread`].
+    pub(crate) fn set_tells_unread(&self, yes: bool) {
+        self.tells_unread.store(yes, Ordering::Relaxed);
+    }
+
+    /// Whether signals tell of its news.
+    pub(crate) fn has_alarm(&self) -> bool {
+        self.alarm.lock().is_some_and(|alarm| alarm.is_some())
+    }
+
+    /// Has signals tell of its news, by what `start` starts if there is none yet, or not.
+    pub(crate) fn set_alarm(&self, yes: bool, start: impl FnOnce() -> Option<Watcher>) {
+        let Some(mut alarm) = self.alarm.lock() else { return };
+        match (yes, alarm.is_some()) {
+            (true, false) => *alarm = start(),
+            (false, true) => *alarm = None,
+            _ => {}
+        }
     }
 
     /// Remembers that there was no room.

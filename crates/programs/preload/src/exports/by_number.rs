@@ -3,9 +3,10 @@
 use libc::{c_int, c_long, c_uint, sigset_t};
 use rustix::io::Errno;
 
+use crate::calls::{confine, select};
 use crate::exports;
 use crate::process::inherited;
-use crate::system::{fork, outcome, real};
+use crate::system::{copy, faults, fork, outcome, real};
 
 /// What pselect6 has for a mask.
 #[repr(C)]
@@ -34,6 +35,10 @@ pub unsafe extern "C-unwind" fn syscall(
         return result;
     }
     match number {
+        libc::SYS_seccomp => {
+            // SAFETY: the caller's promise.
+            return confine::seccomp(a, || unsafe { real::syscall(number, a, b, c, d, e, f) });
+        }
         // A ring would read and write descriptors without passing by here.
         libc::SYS_io_uring_setup => return outcome::failed::<isize>(Errno::NOSYS) as c_long,
         libc::SYS_clone | libc::SYS_clone3 => fork::will_fork(),
@@ -120,10 +125,19 @@ unsafe fn by_name(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
             libc::SYS_ppoll => exports::ppoll(pointer!(a), b as _, pointer!(c), pointer!(d)).into(),
             libc::SYS_pselect6 => {
                 let argument: *const MaskArgument = pointer!(f);
-                let mask = argument.as_ref().map_or(std::ptr::null(), |argument| argument.mask);
-                exports::pselect(fd, pointer!(b), pointer!(c), pointer!(d), pointer!(e), mask)
-                    .into()
+                faults::watch();
+                let mask = match argument.is_null() {
+                    true => std::ptr::null(),
+                    false => match copy::get(argument) {
+                        Ok(argument) => argument.mask,
+                        Err(errno) => return Some(outcome::failed::<isize>(errno) as c_long),
+                    },
+                };
+                let by_kernel = || real::syscall(number, a, b, c, d, e, f) as c_int;
+                let sets = [pointer!(b), pointer!(c), pointer!(d)];
+                select::pselect_or(fd, sets, pointer!(e), mask, by_kernel).into()
             }
+            libc::SYS_prctl => exports::prctl(fd, b, c, d, e).into(),
             libc::SYS_execve => exports::execve(pointer!(a), pointer!(b), pointer!(c)).into(),
             libc::SYS_execveat => {
                 exports::execveat(fd, pointer!(b), pointer!(c), pointer!(d), e as c_int).into()
@@ -144,7 +158,9 @@ unsafe fn older(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
         match number {
             libc::SYS_poll => exports::poll(pointer!(a), b as _, c as c_int),
             libc::SYS_select => {
-                exports::select(fd, pointer!(b), pointer!(c), pointer!(d), pointer!(e))
+                let by_kernel = || real::syscall(number, a, b, c, d, e, 0) as c_int;
+                let sets = [pointer!(b), pointer!(c), pointer!(d)];
+                select::select_or(fd, sets, pointer!(e), by_kernel)
             }
             libc::SYS_dup2 => exports::dup2(fd, b as c_int),
             libc::SYS_epoll_create => exports::epoll_create(fd),

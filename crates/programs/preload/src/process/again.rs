@@ -35,7 +35,10 @@ static RENEW: OnceLock<fn(c_int, &File)> = OnceLock::new();
 
 /// Says how sockets are offered anew, before there is one that could be.
 pub(crate) fn renew_by(renew: fn(c_int, &File)) {
-    let _ = RENEW.set(renew);
+    if RENEW.get().is_none() {
+        let _ = RENEW.set(renew);
+        session::after_attaching_anew(offer_lost);
+    }
 }
 
 /// How long a thread that is about to wait may, without looking for the daemon; `None`: as long as
@@ -67,7 +70,7 @@ fn look_for_another(old: &Session) -> Option<Duration> {
 }
 
 /// The process has attached anew: what the daemon before has served is offered.
-pub(crate) fn offer_lost() {
+fn offer_lost() {
     let Some(renew) = RENEW.get() else { return };
     let all: Vec<c_int> = lost().map(|(fd, _)| fd).collect();
     for fd in all {

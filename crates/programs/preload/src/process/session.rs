@@ -1,14 +1,15 @@
 //! The process's attachment to the daemon: made at the first socket that could be served, again
 //! after a fork, and again when the daemon has been started anew.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use attach::{AttachError, DetachReason};
-use calisto_client::sockets::{Poller, Profile, Session, SessionOptions, Socket};
+use calisto_client::sockets::{Poller, Profile, Session, SessionOptions, Socket, is_confined};
 
 use crate::entry::descriptors;
 use crate::entry::own_code::{self, Inner};
-use crate::process::{again, inherited, say, ticket};
+use crate::process::{inherited, say, ticket};
 use crate::system::{faults, fork};
 
 /// The attachment. Never freed: calls of other threads may be using an old one.
@@ -16,6 +17,9 @@ static CURRENT: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the process does about its attachment: [`IDLE`], [`BUSY`] or [`REFUSED`].
 static STATE: AtomicU32 = AtomicU32::new(IDLE);
+
+/// See [`after_attaching_anew`].
+static THEN: OnceLock<fn()> = OnceLock::new();
 
 /// Attached, or to be tried at the next socket.
 const IDLE: u32 = 0;
@@ -36,7 +40,7 @@ pub(crate) fn current() -> Option<&'static Session> {
 /// The attachment; made now if there is none. Nothing if there is no daemon that has us, and for
 /// the handler of a signal that has interrupted our own code, which may be attaching.
 pub(crate) fn get() -> Option<&'static Session> {
-    if own_code::is_running() {
+    if own_code::is_running() || is_confined() {
         return None;
     }
     if let Some(session) = current()
@@ -75,10 +79,18 @@ pub(crate) fn get() -> Option<&'static Session> {
         }
     };
     STATE.store(next, Ordering::Release);
-    if session.is_some() && before.is_some() {
-        again::offer_lost();
+    if session.is_some()
+        && before.is_some()
+        && let Some(then) = THEN.get()
+    {
+        then();
     }
     session
+}
+
+/// Has something done whenever the process has attached anew.
+pub(crate) fn after_attaching_anew(then: fn()) {
+    let _ = THEN.set(then);
 }
 
 /// Whether a session is over because its daemon is: another daemon may serve what it had.
@@ -157,7 +169,7 @@ pub(crate) fn identity() -> (u32, usize) {
 /// Another poller of this process; none if there is no attachment, or it has too many already, or a
 /// signal has interrupted our own code.
 pub(crate) fn new_poller() -> Option<Inner<Poller>> {
-    if own_code::is_running() {
+    if own_code::is_running() || is_confined() {
         return None;
     }
     let session = current()?;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use calisto_client::sockets::is_confined;
+
 use crate::system::raw;
 
 /// The process that the tables here belong to.
@@ -35,5 +37,5 @@ pub(crate) fn will_fork() {
 /// Whether the caller runs in a child that shares our memory but not our descriptors (vfork), so
 /// that nothing that it does to its descriptors may be noted here.
 pub(crate) fn is_borrowed() -> bool {
-    raw::process_id() != PROCESS.load(Ordering::Relaxed)
+    !is_confined() && raw::process_id() != PROCESS.load(Ordering::Relaxed)
 }

@@ -130,6 +130,8 @@ macro_rules! functions {
     always dup2(fd: c_int, to: c_int) -> c_int = => duplicate::dup2;
     always __dup2(fd: c_int, to: c_int) -> c_int = => duplicate::dup2;
     always dup3(fd: c_int, to: c_int, flags: c_int) -> c_int = SYS_dup3 => duplicate::dup3;
+    always prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int
+        = SYS_prctl => confine::prctl;
     always fcntl(fd: c_int, command: c_int, argument: usize) -> c_int
         = SYS_fcntl => duplicate::fcntl;
     always fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int

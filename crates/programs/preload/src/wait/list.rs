@@ -261,6 +261,11 @@ fn take_poller() -> Option<OwnPoller> {
     session::new_poller().map(|poller| (Box::new(poller), of))
 }
 
+/// Has this thread a poller for later, if it can be had.
+pub(crate) fn have_poller() {
+    take_poller().into_iter().for_each(give_poller);
+}
+
 fn give_poller((poller, of): OwnPoller) {
     // One of a session that has ended meanwhile is told from those of the next by the next taker.
     let mut given = Some((poller, of));
