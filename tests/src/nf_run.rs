@@ -19,7 +19,11 @@ pub struct NfRun {
     thread: Option<JoinHandle<Result<(), String>>>,
     folder: PathBuf,
     said: Arc<Mutex<Vec<Event>>>,
+    /// A file that is to be put in force, and where to say how that went.
+    reload: Arc<Mutex<Option<Reload>>>,
 }
+
+type Reload = (String, mpsc::Sender<Result<(), String>>);
 
 impl NfRun {
     /// Starts one on `host` and waits until it forwards. `text` is its file but for the name;
@@ -48,10 +52,12 @@ impl NfRun {
         }
         let text = format!("name = \"edge\"\n{text}");
         let (stop, said) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let reload = Arc::new(Mutex::new(None::<Reload>));
         let (ready, is_ready) = mpsc::channel();
         let thread = {
             let (namespace, folder) = (host.namespace().to_owned(), folder.clone());
             let (stop, said) = (Arc::clone(&stop), Arc::clone(&said));
+            let asked = Arc::clone(&reload);
             std::thread::spawn(move || {
                 sys::netns::enter(&namespace).map_err(|error| error.to_string())?;
                 let mut tell = |event: Event| {
@@ -64,15 +70,44 @@ impl NfRun {
                     ChainFile::parse(&text, "edge.toml").map_err(|wrong| wrong.to_string())?;
                 let chain = Chain::start(&file, &folder, &folder, &mut tell);
                 let mut chain = chain.map_err(|error| error.to_string())?;
-                let ended = chain.run(|| stop.load(Ordering::Relaxed), &mut tell);
-                ended.map_err(|error| error.to_string())
+                let is_over = || stop.load(Ordering::Relaxed);
+                let is_wanted = || asked.lock().expect("nobody panics with it").is_some();
+                loop {
+                    let ended = chain.run_until(is_over, is_wanted, &mut tell);
+                    let wanted = asked.lock().expect("nobody panics with it").take();
+                    let Some((text, done)) = wanted.filter(|_| ended.is_ok()) else {
+                        break ended.map_err(|error| error.to_string());
+                    };
+                    let file = ChainFile::parse(&text, "edge.toml").map_err(|e| e.to_string());
+                    let reloaded = file.and_then(|file| {
+                        chain.reload(&file, &folder, &mut tell).map_err(|e| e.to_string())
+                    });
+                    let _ = done.send(reloaded);
+                }
             })
         };
-        let mut run = Self { stop, thread: Some(thread), folder, said };
+        let mut run = Self { stop, thread: Some(thread), folder, said, reload };
         if is_ready.recv_timeout(TIMEOUT).is_ok() {
             return Ok(run);
         }
         Err(run.join().expect_err("it ended without an error before it forwarded"))
+    }
+
+    /// Puts another file in force, with other files beside it, while it runs.
+    ///
+    /// # Errors
+    /// The sentence that an operator would read; it goes on as before then.
+    ///
+    /// # Panics
+    /// It does not answer.
+    pub fn reload(&self, text: &str, files: &[(&str, &str)]) -> Result<(), String> {
+        for (name, content) in files {
+            write_private(&self.folder.join(name), content);
+        }
+        let (done, is_done) = mpsc::channel();
+        let text = format!("name = \"edge\"\n{text}");
+        *self.reload.lock().expect("nobody panics with it") = Some((text, done));
+        is_done.recv_timeout(TIMEOUT).expect("the chain answers")
     }
 
     /// What it has counted up to now.

@@ -69,7 +69,7 @@ fn the_command_runs_a_chain_says_what_it_does_and_leaves_nothing_behind() {
     let (status, out, said) = run(&mut words(&["stats"]));
     assert!(status.success(), "{said}");
     let figures: Figures = serde_json::from_str(&out).expect("figures are JSON");
-    assert_eq!((figures.schema_version, figures.name.as_str()), (1, "edge"));
+    assert_eq!((figures.schema_version, figures.name.as_str()), (2, "edge"));
     assert_eq!(figures.pid, chain.pid());
     let (status, _, said) = run(&mut words(&["run", file]));
     assert!(!status.success() && said.contains("a chain of that name runs already"), "{said}");
@@ -155,6 +155,8 @@ fn rules_deny_and_permit_what_real_programs_send() {
         .enter(|| std::net::TcpStream::connect_timeout(&at, std::time::Duration::from_millis(300)));
     assert!(attempt.is_err(), "port 80 is denied");
     assert!(chain.count("acl", "denied") >= 1);
+    assert_eq!(chain.count("acl", "rule_1"), chain.count("acl", "denied"), "hits of each rule");
+    assert_eq!(chain.count("acl", "rule_2"), chain.count("acl", "permitted"));
     assert_eq!(chain.count("acl", "denied_by_default"), 0);
     let udp = west.enter(|| std::net::UdpSocket::bind("0.0.0.0:0")).expect("a port is free");
     udp.send_to(b"calisto", at).expect("there is a way");
@@ -256,3 +258,4 @@ fn tcp_of_linux_goes_through_a_tunnel_between_two_gateways() {
         }
     }
 }
+

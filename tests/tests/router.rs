@@ -215,6 +215,57 @@ fn errors_of_icmp_are_those_of_the_kernel_on_the_same_table() {
     assert!(router.count("router", "icmp_sent") >= 12, "{:?}", router.figures());
 }
 
+/// Sends datagrams that may be fragmented, and says what of them has come back.
+const LONG: &str = r"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(0, 10, 0)
+s.settimeout(0.5)
+for size in (100, 572, 573, 580, 1000, 1472):
+    data = bytes((n * 7 + size) & 255 for n in range(size))
+    for attempt in range(20):
+        try:
+            s.sendto(data, (sys.argv[1], 7000))
+            while True:
+                back = s.recv(4096)
+                if back == data: break
+            break
+        except OSError: pass
+    else: sys.exit('%d bytes do not come back' % size)
+";
+
+#[test]
+fn datagrams_longer_than_the_next_link_takes_arrive_whole_as_by_the_kernel() {
+    let line = line(1500);
+    let [west, middle, east] = [0, 1, 2].map(|number| line.host(number));
+    middle.ip("link set east mtu 600");
+    east.ip("link set west mtu 600");
+    let server = east.enter(|| UdpSocket::bind("0.0.0.0:7000").expect("it is free"));
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok((count, from)) = server.recv_from(&mut bytes) {
+            let _ = server.send_to(&bytes[..count], from);
+            if &bytes[..count] == b"end" {
+                return;
+            }
+        }
+    });
+    let all_come_back = || {
+        let mut command = west.command("python3");
+        let (status, out, said) = run(command.args(["-c", LONG, "10.90.1.2"]));
+        assert!(status.success(), "{out}{said}");
+    };
+    middle.sysctl("ipv4/ip_forward", "1");
+    all_come_back();
+    middle.sysctl("ipv4/ip_forward", "0");
+    let router = NfRun::start(middle, ROUTER, &[]);
+    all_come_back();
+    assert!(router.count("router", "fragmented") >= 4, "{:?}", router.figures());
+    assert_eq!(router.count("router", "fragments_no_room"), 0);
+    let end = east.enter(|| UdpSocket::bind("0.0.0.0:0").expect("a port is free"));
+    end.send_to(b"end", "10.90.1.2:7000").expect("it is its own address");
+}
+
 /// A UDP echo on `host` for as long as the socket lives.
 fn echo(host: &Host, at: SocketAddr) -> UdpSocket {
     let socket = host.enter(|| UdpSocket::bind(at).expect("it is its address"));

@@ -151,7 +151,7 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("bench", 3, 8),
     circles("calisto-lab", 1, 14),
     circles("daemon", 2, 14),
-    circles("chain", 2, 4),
+    circles("chain", 1, 2),
     circles("calisto-client", 1, 7),
     circles("config", 1, 3),
     circles("crypto", 1, 4),
@@ -188,7 +188,6 @@ pub(crate) const MAX_FIELDS: usize = 12;
 /// Structs that have more, and how many: a row may shrink, and none is added.
 const MANY_FIELDS: &[(&str, &str, usize)] = &[
     ("policy", "Control", 17),
-    ("chain", "Tables", 15),
     ("load", "Report", 41),
     ("netsim", "Simulation", 17),
     ("replay", "Report", 23),

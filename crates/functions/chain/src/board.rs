@@ -2,8 +2,8 @@
 //!
 //! The thread looks at one word between two batches and never waits here.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use port::Fault;
 
@@ -27,7 +27,36 @@ pub(crate) struct Group {
     pub(crate) of: &'static str,
     pub(crate) name: String,
     pub(crate) fault: Option<Fault>,
-    pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
+    /// Name, what it counts, value.
+    pub(crate) counters: Vec<(Label, Label, u64)>,
+}
+
+/// A word or a sentence that a slice's thread hands over without making it.
+#[derive(Clone, Debug)]
+pub(crate) enum Label {
+    Fixed(&'static str),
+    Made(Arc<str>),
+}
+
+impl AsRef<str> for Label {
+    fn as_ref(&self) -> &str {
+        match self {
+            Self::Fixed(text) => text,
+            Self::Made(text) => text,
+        }
+    }
+}
+
+impl From<&'static str> for Label {
+    fn from(text: &'static str) -> Self {
+        Self::Fixed(text)
+    }
+}
+
+impl From<&Arc<str>> for Label {
+    fn from(text: &Arc<str>) -> Self {
+        Self::Made(Arc::clone(text))
+    }
 }
 
 impl Board {
@@ -81,7 +110,7 @@ mod tests {
         assert!(!board.is_answered(question));
         board.answer(|written| {
             writes += 1;
-            let (name, counters) = ("edge".to_owned(), vec![("read", "Read.", 7)]);
+            let (name, counters) = ("edge".to_owned(), vec![("read".into(), "Read.".into(), 7)]);
             written.groups = vec![Group { of: "slice", name, fault: None, counters }];
         });
         board.answer(|_| writes += 1);

@@ -9,7 +9,7 @@ use crate::error::ChainError;
 use crate::file::{ChainFile, FunctionPart, Routes};
 use crate::ports::{PortInterface, Ports};
 use crate::routes::file as route_file;
-use crate::tables::read_text;
+use crate::routes::text::read_text;
 use crate::tunnels;
 
 /// What was found in files that are right.
@@ -30,7 +30,7 @@ pub fn check(file: &ChainFile, folder: &Path) -> Result<Checked, ChainError> {
     let ports = named_ports(file);
     for function in &file.functions {
         if let FunctionPart::Esp(esp) = function {
-            tunnels::read(esp, folder)?;
+            tunnels::read(esp, folder, None, base::Nanos::ZERO)?;
         }
         if let FunctionPart::Router(router) = function
             && let Routes::File(path) = &router.routes

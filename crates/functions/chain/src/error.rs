@@ -45,6 +45,8 @@ pub enum ChainError {
         /// Why not.
         why: String,
     },
+    /// A file cannot be put in force while the chain runs: why, and what to do.
+    Reload(String),
     /// The socket for figures cannot be made.
     Socket {
         /// Its path.
@@ -91,6 +93,7 @@ impl fmt::Display for ChainError {
                 write!(f, "the routes of {routes} do not fit: {error}")
             }
             Self::Function { kind, why } => write!(f, "the function {kind:?}: {why}"),
+            Self::Reload(why) => f.write_str(why),
             Self::Socket { path, why } => write!(f, "the socket {path}: {why}"),
             Self::Ended { slice, why } => write!(f, "slice {slice} has ended: {why}"),
         }

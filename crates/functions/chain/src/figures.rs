@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Of the JSON below: grows when a field changes its meaning or goes.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// All figures of one chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,10 +72,12 @@ pub struct RouterFigures {
     pub neighbours: usize,
     /// Routes that changed since the chain began.
     pub route_changes: u64,
-    /// Routes that did not fit into the tables and are missing there.
-    pub routes_refused: u64,
+    /// Routes for which the tables have no room: packets that they might be for are dropped.
+    pub routes_withheld: usize,
     /// Neighbours that packets wanted and that were asked for.
     pub neighbours_asked: u64,
+    /// Rules of routing of the kernel (`ip rule`, VRFs) that are not followed.
+    pub rules_ignored: usize,
     /// Routes with several next hops, of which the first is used.
     pub multipath_routes: usize,
     /// Routes by interfaces that are no ports of the chain: packets to them are dropped as for this

@@ -3,7 +3,8 @@
 //! A file says which queues, CPUs and functions (`file.rs`), the kernel or another file which
 //! routes (`routes.rs`). Each slice has a thread that moves packets (`worker.rs`); the control
 //! thread (`runner.rs`) keeps the router's tables (`tables.rs`), sends what changes there in small
-//! steps to all threads (`feed.rs`), and answers whoever asks for figures (`socket.rs`).
+//! steps to all threads (`feed.rs`), sends them other functions when the file changes (`swap.rs`),
+//! and answers whoever asks for figures (`socket.rs`).
 #![forbid(unsafe_code)]
 
 mod board;
@@ -24,6 +25,7 @@ mod runner;
 /// The socket of a running chain.
 pub mod socket;
 mod stage;
+mod swap;
 mod tables;
 mod tunnels;
 mod worker;

@@ -4,3 +4,5 @@
 pub mod file;
 /// The kernel's tables, followed as they change.
 pub mod kernel;
+/// What such a file is read by.
+pub(crate) mod text;

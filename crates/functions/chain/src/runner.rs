@@ -3,6 +3,8 @@
 
 mod figures;
 mod launch;
+mod make;
+mod reload;
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -28,6 +30,7 @@ use crate::file::ChainFile;
 use crate::filter;
 use crate::ports::Ports;
 use crate::socket::{self, FigureSocket};
+use crate::swap::Swapper;
 use crate::tables::Tables;
 
 /// The longest sleep of the control thread: how soon it sees a thread that has ended.
@@ -56,6 +59,11 @@ pub enum Event {
         /// How long it took.
         took: Nanos,
     },
+    /// Another file is in force.
+    Reloaded {
+        /// Functions that it names.
+        functions: usize,
+    },
     /// Something that an operator should know.
     Note(String),
     /// Packets are forwarded from now on.
@@ -69,11 +77,10 @@ pub enum Event {
 
 /// A running chain. Dropped, its threads have ended, and its ports and its socket are given back.
 pub struct Chain {
-    name: String,
+    /// What it is made of.
+    file: ChainFile,
     began: Nanos,
     ports: Ports,
-    /// Whether ESP to this host is for the chain.
-    has_tunnels: bool,
     threads: Vec<Thread>,
     tables: Option<Tables>,
     /// Tunnels that all slices share.
@@ -96,6 +103,7 @@ struct Thread {
     filters: Option<Producer<Filter>>,
     board: Arc<Board>,
     feed: Feed,
+    swapper: Swapper,
     wanted: Consumer<(PortId, IpAddr)>,
     /// Absent once it has been joined.
     handle: Option<JoinHandle<Result<(), SliceError>>>,
@@ -118,10 +126,9 @@ impl Chain {
         let gateway = launch::gateway(file, folder)?;
         let tables = launch::tables(file, folder, &ports, gateway.as_deref(), tell)?;
         let mut chain = Self {
-            name: file.name.clone(),
+            file: file.clone(),
             began: clock::now(),
             ports,
-            has_tunnels: launch::has(file, "esp"),
             threads: Vec::new(),
             tables,
             gateway,
@@ -146,7 +153,21 @@ impl Chain {
         is_over: impl Fn() -> bool,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), ChainError> {
-        while !is_over() {
+        self.run_until(is_over, || false, tell)
+    }
+
+    /// The same, and comes back also when `is_paused` says so, for [`Self::reload`] and another
+    /// call. Packets flow meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_until(
+        &mut self,
+        is_over: impl Fn() -> bool,
+        is_paused: impl Fn() -> bool,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), ChainError> {
+        while !is_over() && !is_paused() {
             self.sleep();
             self.doorbell.drain();
             self.follow(clock::now(), &is_over, tell)?;
@@ -186,23 +207,32 @@ impl Chain {
         }
         tables.turn(now)?;
         if let Some(error) = tables.take_refused() {
-            tell(Event::Note(format!("routes are missing in the tables: {error}")));
+            tell(Event::Note(launch::withheld(error)));
         }
-        for thread in &mut self.threads {
-            let lives = || !is_over() && thread.handle.as_ref().is_some_and(|h| !h.is_finished());
-            thread.feed.send(tables.steps(), lives);
+        if let Some(said) = tables.take_unfollowed() {
+            tell(Event::Note(said));
         }
-        tables.steps().clear();
-        if let Some(own) = tables.take_readdressed() {
-            let own: Vec<IpAddr> = own.iter().copied().collect();
+        self.send_steps(is_over);
+        let own = self.tables.as_mut().and_then(Tables::take_readdressed);
+        if let Some(own) = own.map(|own| own.iter().copied().collect::<Vec<IpAddr>>()) {
             self.refilter(&own, tell)?;
         }
         Ok(())
     }
 
+    /// Sends every thread what has changed in the tables.
+    fn send_steps(&mut self, is_over: &impl Fn() -> bool) {
+        let Some(tables) = &mut self.tables else { return };
+        for thread in &mut self.threads {
+            let lives = || !is_over() && thread.handle.as_ref().is_some_and(|h| !h.is_finished());
+            thread.feed.send(tables.steps(), lives);
+        }
+        tables.steps().clear();
+    }
+
     /// Lets slices whose filter follows the host's addresses take what fits to the present ones.
     fn refilter(&mut self, own: &[IpAddr], tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {
-        let Some(expression) = filter::of_router(own, self.has_tunnels) else {
+        let Some(expression) = filter::of_router(own, launch::has(&self.file, "esp")) else {
             tell(Event::Note(launch::too_many_addresses()));
             return Ok(());
         };

@@ -9,6 +9,8 @@ use calisto_nf::{Acl, Esp, FibChange, Function, L2, Policer, Router, Verdicts};
 use crypto::IpsecMb;
 use shm::{Batch, Frame};
 
+use crate::board::Label;
+
 /// A function.
 pub(crate) enum Stage {
     Router(Box<Router>),
@@ -29,12 +31,31 @@ impl Stage {
         }
     }
 
+    /// What stands where another stage is to be put.
+    pub(crate) fn stand_in() -> Self {
+        Self::L2(L2::default())
+    }
+
+    /// Goes on where `before`, whose place it takes, has come to, if that is of the same kind.
+    pub(crate) fn take_over(&mut self, before: &mut Self) {
+        match (self, before) {
+            (Self::Router(new), Self::Router(old)) => new.take_over(old),
+            (Self::Acl(new), Self::Acl(old)) => new.take_over(old),
+            (Self::Policer(new), Self::Policer(old)) => new.take_over(old),
+            (Self::L2(new), Self::L2(old)) => new.take_over(old),
+            (Self::Esp(new), Self::Esp(old)) => new.take_over(old),
+            _ => {}
+        }
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         self.function().name()
     }
 
-    pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64)) {
-        self.function().counters(each);
+    pub(crate) fn counters(&self, each: &mut dyn FnMut(Label, Label, u64)) {
+        let function = self.function();
+        function.counters(&mut |name, help, value| each(name.into(), help.into(), value));
+        function.named_counters(&mut |name, help, value| each(name.into(), help.into(), value));
     }
 
     #[inline]

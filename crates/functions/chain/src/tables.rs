@@ -2,18 +2,22 @@
 //! for the slices' threads.
 
 mod asks;
+mod following;
+mod host;
 mod neighbours;
+mod prepared;
+mod rules;
+mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv6Addr};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use base::{Nanos, PortId};
 use calisto_nf::fib::Interface;
-use calisto_nf::{Fib, FibChange, NextHop, Prefix, Rib, RibError};
+use calisto_nf::{Fib, FibChange, NextHop, Prefix, RibError};
 use sys::interface;
-use sys::neighbour::Neighbour;
 use sys::net_news::{NetNews, News};
 
 use crate::error::ChainError;
@@ -22,37 +26,26 @@ use crate::file::{RouterPart, Routes};
 use crate::ports::Ports;
 use crate::routes::file;
 use crate::routes::kernel::KernelRoutes;
-use asks::{ASKS_MAX, Asks};
-
-/// After news that leave the tables in doubt: time for more of them, so that one dump settles all.
-const SETTLE: Nanos = Nanos::from_millis(20);
-/// Between two dumps, however much there is in doubt.
-const DUMP_EVERY: Nanos = Nanos::from_secs(1);
-/// How often the kernel is told which neighbours are in use: it holds one to be fresh for 30 s.
-const REFRESH_EVERY: Nanos = Nanos::from_secs(10);
+use crate::routes::text::read_text;
+use following::Following;
+use host::{Host, address_of_errors};
+use neighbours::Neighbourhood;
+use prepared::Prepared;
+use rules::Unfollowed;
+use table::Table;
 
 /// What the control thread knows of routes and neighbours.
 pub(crate) struct Tables {
+    /// Where the routes come from, for people.
+    source: String,
     ports: Ports,
-    rib: Rib,
     news: NetNews,
-    /// Of routes that follow the kernel's.
-    kernel: Option<KernelRoutes>,
-    known: BTreeMap<(PortId, IpAddr), Neighbour>,
-    asks: Asks,
-    steps: Vec<FibChange>,
-    dump_at: Nanos,
-    dumped_at: Nanos,
-    refresh_at: Nanos,
-    /// Addresses from which functions before the router send.
-    senders: BTreeSet<IpAddr>,
-    /// Addresses of this host.
-    own: BTreeSet<IpAddr>,
-    /// Whether those changed since somebody asked.
-    is_readdressed: bool,
-    /// What to tell whoever runs the chain, once.
-    refused: Option<RibError>,
-    figures: RouterFigures,
+    table: Table,
+    following: Following,
+    /// Where the kernel's routes are followed.
+    rules: Option<Unfollowed>,
+    neighbourhood: Neighbourhood,
+    host: Host,
 }
 
 impl Tables {
@@ -60,7 +53,8 @@ impl Tables {
     /// how much of a file has been read, of how much.
     ///
     /// # Errors
-    /// Netlink or the file fails, or the routes are too many.
+    /// Netlink or the file fails, there is no room for a route and the chain is to stop then, or
+    /// the kernel has rules of routing that are not to be ignored.
     pub(crate) fn load(
         part: &RouterPart,
         folder: &Path,
@@ -71,70 +65,94 @@ impl Tables {
         // Heard from before the first dump on, so that nothing is missed between the two.
         let news = NetNews::follow()?;
         let mut tables = Self {
-            rib: Rib::new(),
-            news,
-            kernel: None,
-            known: BTreeMap::new(),
-            asks: Asks::default(),
-            steps: Vec::new(),
-            dump_at: Nanos::FAR_FUTURE,
-            dumped_at: Nanos::ZERO,
-            refresh_at: Nanos::ZERO,
-            senders,
-            own: BTreeSet::new(),
-            is_readdressed: false,
-            refused: None,
-            figures: RouterFigures::default(),
+            source: "kernel".to_owned(),
             ports,
+            news,
+            table: Table::new(part.when_full),
+            following: Following::nothing(),
+            rules: None,
+            neighbourhood: Neighbourhood::default(),
+            host: Host::new(senders),
         };
         let mut gateways = BTreeSet::new();
         match &part.routes {
             Routes::Kernel => {
-                tables.figures.routes = "kernel".to_owned();
-                let routes = tables.dump()?;
+                tables.rules = Some(Unfollowed::look(part.rules)?);
+                let routes = following::dump(&tables.ports)?;
                 let mut full = Ok(());
                 routes.each(|prefix, to| {
                     gateways.extend(gateway(to));
                     if full.is_ok() {
-                        full = tables.rib.load(prefix, to);
+                        full = tables.table.load(prefix, to);
                     }
                 });
                 full.map_err(|error| tables.do_not_fit(error))?;
-                tables.kernel = Some(routes);
+                tables.following.routes = Some(routes);
             }
             Routes::File(path) => {
                 let path = folder.join(path);
-                tables.figures.routes = path.display().to_string();
+                tables.source = path.display().to_string();
                 tables.read(&path, &mut gateways, &mut progress)?;
             }
         }
         tables.arrange()?;
-        tables.dump_neighbours()?;
-        // So that the first packets need not wait.
-        gateways.retain(|key| !tables.known.contains_key(key));
-        for (port, address) in gateways.into_iter().take(ASKS_MAX) {
-            tables.ask(port, address);
-        }
+        tables.neighbourhood.dump(&tables.ports, &mut tables.table)?;
+        tables.neighbourhood.ask_ahead(gateways, &tables.ports, &mut tables.table);
         // The first tables are made whole of what is known now.
-        tables.steps.clear();
-        tables.figures.route_changes = 0;
+        tables.table.steps.clear();
+        tables.table.changes = 0;
         Ok(tables)
+    }
+
+    /// Reads what a router of other settings would have for routes, without putting it in force.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) fn prepare(&self, part: &RouterPart, folder: &Path) -> Result<Prepared, ChainError> {
+        Prepared::read(part, folder, &self.ports)
+    }
+
+    /// Puts in force what was prepared; packets from `senders` are from functions of the chain.
+    ///
+    /// # Errors
+    /// Never for want of room: that was seen to.
+    pub(crate) fn commit(
+        &mut self,
+        prepared: Prepared,
+        senders: BTreeSet<IpAddr>,
+    ) -> Result<(), ChainError> {
+        let Prepared { source, when_full, routes, following, rules } = prepared;
+        self.source = source;
+        self.table.set_when_full(when_full);
+        self.host.set_senders(senders, &mut self.table);
+        self.rules = rules;
+        let is_kernel = following.is_some();
+        if !is_kernel || self.following.routes.is_none() {
+            self.following.routes = following;
+            for (prefix, to) in self.table.difference(routes) {
+                self.change(prefix, to)?;
+            }
+        }
+        if !is_kernel {
+            self.host.route(&mut self.table).map_err(|error| self.do_not_fit(error))?;
+        }
+        Ok(())
     }
 
     /// Tables as everything stands, for one more thread; later steps fit to them.
     pub(crate) fn fib(&self, seed: u64) -> Fib {
-        self.rib.fib(seed)
+        self.table.rib.fib(seed)
     }
 
     /// What to do since the last call, in order, for every thread.
     pub(crate) fn steps(&mut self) -> &mut Vec<FibChange> {
-        &mut self.steps
+        &mut self.table.steps
     }
 
     /// Takes in what the kernel has told, and does what is due.
     ///
     /// # Errors
-    /// Netlink fails.
+    /// Netlink fails, or there is no room for a route and the chain is to stop then.
     pub(crate) fn turn(&mut self, now: Nanos) -> Result<(), ChainError> {
         let mut heard = Vec::new();
         self.news.take(|news| heard.push(news));
@@ -144,60 +162,66 @@ impl Tables {
         }
         if is_rearranged {
             self.arrange()?;
+            self.rules.as_mut().map_or(Ok(()), Unfollowed::look_again)?;
         }
-        if self.kernel.as_ref().is_some_and(KernelRoutes::is_in_doubt) {
-            self.dump_soon(now);
-        }
-        if now >= self.dump_at {
-            self.dump_at = Nanos::FAR_FUTURE;
-            self.dumped_at = now;
-            let fresh = self.dump()?;
-            if let Some(mut routes) = self.kernel.take() {
-                routes.replace(fresh, |(prefix, to)| self.change(prefix, to));
-                self.kernel = Some(routes);
+        if self.following.take_due(now) {
+            let fresh = following::dump(&self.ports)?;
+            let mut changes = Vec::new();
+            if let Some(routes) = &mut self.following.routes {
+                routes.replace(fresh, |change| changes.push(change));
+            }
+            for (prefix, to) in changes {
+                self.change(prefix, to)?;
             }
         }
-        if now >= self.refresh_at {
-            self.refresh_at = now + REFRESH_EVERY;
-            self.refresh();
+        if now >= self.neighbourhood.refresh_at() {
+            self.neighbourhood.refresh(now, &self.ports, &mut self.table);
         }
         Ok(())
     }
 
     /// When [`Self::turn`] has something to do although there is no news.
     pub(crate) fn next_deadline(&self) -> Nanos {
-        self.dump_at.min(self.refresh_at)
+        self.following.dump_at().min(self.neighbourhood.refresh_at())
     }
 
     /// Packets wait for this neighbour's link address: it is asked for, one that did not answer
     /// before as well, unless that was done within the last second.
     pub(crate) fn want(&mut self, port: PortId, address: IpAddr, now: Nanos) {
-        if self.asks.allow(port, address, now) {
-            self.ask(port, address);
-        }
+        self.neighbourhood.want(port, address, now, &self.ports, &mut self.table);
     }
 
     /// The addresses of this host, if they have changed since the last call.
     pub(crate) fn take_readdressed(&mut self) -> Option<&BTreeSet<IpAddr>> {
-        std::mem::take(&mut self.is_readdressed).then_some(&self.own)
+        self.host.take_changed()
     }
 
-    /// Why routes were left out since the last call.
+    /// Why routes are withheld that were not before the last call.
     pub(crate) fn take_refused(&mut self) -> Option<RibError> {
-        self.refused.take()
+        self.table.take_refused()
+    }
+
+    /// Which rules of routing are not followed, if that has changed since the last call.
+    pub(crate) fn take_unfollowed(&mut self) -> Option<String> {
+        self.rules.as_mut()?.take_sentence()
     }
 
     pub(crate) fn figures(&self) -> RouterFigures {
-        let (ipv4_routes, ipv6_routes) = self.rib.len();
-        let known = self.known.values().filter(|known| known.usable_mac().is_some());
-        let deviations = self.kernel.as_ref().map(KernelRoutes::deviations).unwrap_or_default();
+        let (ipv4_routes, ipv6_routes) = self.table.rib.len();
+        let (neighbours, neighbours_asked) = self.neighbourhood.counts();
+        let routes = self.following.routes.as_ref();
+        let deviations = routes.map(KernelRoutes::deviations).unwrap_or_default();
         RouterFigures {
+            routes: self.source.clone(),
             ipv4_routes,
             ipv6_routes,
-            neighbours: known.count(),
+            neighbours,
+            route_changes: self.table.changes,
+            routes_withheld: self.table.rib.withheld(),
+            neighbours_asked,
+            rules_ignored: self.rules.as_ref().map_or(0, Unfollowed::count),
             multipath_routes: deviations.multipath,
             routes_elsewhere: deviations.elsewhere,
-            ..self.figures.clone()
         }
     }
 
@@ -213,7 +237,7 @@ impl Tables {
         let each = |prefix, to| {
             gateways.extend(gateway(to));
             if full.is_ok() {
-                full = self.rib.load(prefix, to);
+                full = self.table.load(prefix, to);
             }
         };
         file::read(&text, &name, &self.ports, each, |bytes| progress(bytes, text.len()))?;
@@ -221,33 +245,37 @@ impl Tables {
     }
 
     fn do_not_fit(&self, error: RibError) -> ChainError {
-        ChainError::Tables { routes: self.figures.routes.clone(), error }
+        ChainError::Tables { routes: self.source.clone(), error }
     }
 
     fn hear(&mut self, news: News, now: Nanos) -> Result<(), ChainError> {
         match news {
             News::Route(entry, placed) => {
-                let change = self.kernel.as_mut().and_then(|routes| routes.set(&entry, placed));
-                change.into_iter().for_each(|(prefix, to)| self.change(prefix, to));
+                let routes = self.following.routes.as_mut();
+                if let Some((prefix, to)) = routes.and_then(|routes| routes.set(&entry, placed)) {
+                    self.change(prefix, to)?;
+                }
             }
             News::RouteGone(entry) => {
-                let change = self.kernel.as_mut().and_then(|routes| routes.remove(&entry));
-                change.into_iter().for_each(|(prefix, to)| self.change(prefix, to));
+                let routes = self.following.routes.as_mut();
+                if let Some((prefix, to)) = routes.and_then(|routes| routes.remove(&entry)) {
+                    self.change(prefix, to)?;
+                }
             }
             News::Neighbour(interface, address, known) => {
                 if let Some(port) = self.ports.with_index(interface) {
-                    self.set_neighbour(port, address, Some(known));
+                    self.neighbourhood.set(port, address, Some(known), &mut self.table);
                 }
             }
             News::NeighbourGone(interface, address) => {
                 if let Some(port) = self.ports.with_index(interface) {
-                    self.set_neighbour(port, address, None);
+                    self.neighbourhood.set(port, address, None, &mut self.table);
                 }
             }
-            News::Arrangement => self.dump_soon(now),
+            News::Arrangement => self.following.dump_soon(now),
             News::Lost => {
-                self.dump_soon(now);
-                self.dump_neighbours()?;
+                self.following.dump_soon(now);
+                self.neighbourhood.dump(&self.ports, &mut self.table)?;
             }
         }
         Ok(())
@@ -257,10 +285,9 @@ impl Tables {
     fn arrange(&mut self) -> Result<(), ChainError> {
         let links = interface::list()?;
         let addresses = interface::all_addresses()?;
-        let ports: Vec<_> = self.ports.each().map(|(port, at)| (port, at.index)).collect();
-        for (port, index) in ports {
-            let of_link = || addresses.iter().filter(|(at, _)| *at == index).map(|(_, ip)| *ip);
-            let link = links.iter().find(|link| link.index == index);
+        for (port, at) in self.ports.each() {
+            let of_link = || addresses.iter().filter(|(on, _)| *on == at.index).map(|(_, ip)| *ip);
+            let link = links.iter().find(|link| link.index == at.index);
             let interface = link.map(|link| Interface {
                 mac: link.mac,
                 mtu: link.mtu,
@@ -270,77 +297,19 @@ impl Tables {
                 }),
                 six: address_of_errors(of_link()),
             });
-            self.rib.set_interface(port, interface, &mut self.steps);
+            self.table.rib.set_interface(port, interface, &mut self.table.steps);
         }
-        let own: BTreeSet<IpAddr> = addresses.iter().map(|(_, ip)| *ip).collect();
-        for gone in self.own.difference(&own) {
-            self.rib.set_own(*gone, false, &mut self.steps);
-        }
-        for come in own.difference(&self.own).filter(|ip| !self.senders.contains(*ip)) {
-            self.rib.set_own(*come, true, &mut self.steps);
-        }
-        if self.kernel.is_none() {
-            self.route_own(&own);
-        }
-        self.is_readdressed |= own != self.own;
-        self.own = own;
+        let own = addresses.into_iter().map(|(_, ip)| ip).collect();
+        let are_routes = self.following.routes.is_none();
+        let done = self.host.set(own, are_routes, &mut self.table);
+        done.map_err(|error| self.do_not_fit(error))
+    }
+
+    fn change(&mut self, prefix: Prefix, to: Option<NextHop>) -> Result<(), ChainError> {
+        self.table.change(prefix, to).map_err(|error| self.do_not_fit(error))?;
+        let gateway = to.and_then(gateway).into_iter().collect();
+        self.neighbourhood.ask_ahead(gateway, &self.ports, &mut self.table);
         Ok(())
-    }
-
-    /// A file of routes does not say which addresses are ours; what it does say counts before that.
-    fn route_own(&mut self, own: &BTreeSet<IpAddr>) {
-        let gone: Vec<IpAddr> = self.own.difference(own).copied().collect();
-        let come: Vec<IpAddr> = own.difference(&self.own).copied().collect();
-        for prefix in gone.into_iter().map(|ip| Prefix::of(ip, u8::MAX)) {
-            if self.rib.get(prefix) == Some(NextHop::Local) {
-                self.change(prefix, None);
-            }
-        }
-        for prefix in come.into_iter().map(|ip| Prefix::of(ip, u8::MAX)) {
-            if self.rib.get(prefix).is_none() {
-                self.change(prefix, Some(NextHop::Local));
-            }
-        }
-    }
-
-    fn dump_soon(&mut self, now: Nanos) {
-        if self.kernel.is_some() && self.dump_at == Nanos::FAR_FUTURE {
-            self.dump_at = (now + SETTLE).max(self.dumped_at + DUMP_EVERY);
-        }
-    }
-
-    fn dump(&self) -> Result<KernelRoutes, ChainError> {
-        let mut routes = KernelRoutes::new(self.ports.clone());
-        let mut entries_changed = false;
-        // A table that changes during the dump may have been told in pieces that do not fit; the
-        // news of the change come after it and put that right, unless entries moved. Once more is
-        // enough.
-        for _ in 0..2 {
-            routes = KernelRoutes::new(self.ports.clone());
-            entries_changed = sys::route::dump(|entry| routes.add(&entry))?;
-            if !entries_changed {
-                break;
-            }
-        }
-        routes.set_in_doubt(entries_changed);
-        Ok(routes)
-    }
-
-    fn change(&mut self, prefix: Prefix, to: Option<NextHop>) {
-        self.figures.route_changes += 1;
-        let changed = match to {
-            Some(to) => self.rib.set(prefix, to, &mut self.steps),
-            None => self.rib.remove(prefix, &mut self.steps).map(drop),
-        };
-        if let Err(error) = changed {
-            self.figures.routes_refused += 1;
-            self.refused = Some(error);
-        }
-        if let Some(NextHop::Gateway { port, address }) = to
-            && !self.known.contains_key(&(port, address))
-        {
-            self.ask(port, address);
-        }
     }
 }
 
@@ -351,36 +320,11 @@ impl AsFd for Tables {
     }
 }
 
-/// The IPv6 address that a port's error messages come from: one that the sender, who may be far
-/// away, can tell from others, if there is one (RFC 4443 section 2.2).
-fn address_of_errors(addresses: impl Iterator<Item = IpAddr>) -> Option<Ipv6Addr> {
-    let six = addresses.filter_map(|ip| match ip {
-        IpAddr::V6(six) => Some(six),
-        IpAddr::V4(_) => None,
-    });
-    six.min_by_key(|six| six.is_unicast_link_local())
-}
-
 fn gateway(to: NextHop) -> Option<(PortId, IpAddr)> {
     match to {
         NextHop::Gateway { port, address } => Some((port, address)),
         _ => None,
     }
-}
-
-/// A table as text; more than anybody would write is refused unread.
-pub(crate) fn read_text(path: &Path) -> Result<String, ChainError> {
-    let unreadable = |why: String| ChainError::Unreadable { path: path.display().to_string(), why };
-    let bytes = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-    if bytes > file::FILE_BYTES_MAX {
-        let why = format!("it has {bytes} bytes; allowed are {}", file::FILE_BYTES_MAX);
-        return Err(unreadable(why));
-    }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        unreadable(format!("byte {at} is no text (UTF-8)"))
-    })
 }
 
 #[cfg(test)]

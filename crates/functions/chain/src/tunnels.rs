@@ -13,11 +13,17 @@ use zeroize::Zeroizing;
 use crate::error::ChainError;
 use crate::file::{EspPart, FileError};
 
-/// Reads the file of keys that a function names, and puts its tunnels together.
+/// Reads the file of keys that a function names, and puts its tunnels together, which take the
+/// place of those of `before`.
 ///
 /// # Errors
 /// It cannot be read, others may read it, or it is wrong; no sentence repeats what stands in it.
-pub(crate) fn read(part: &EspPart, folder: &Path) -> Result<Gateway, ChainError> {
+pub(crate) fn read(
+    part: &EspPart,
+    folder: &Path,
+    before: Option<&Gateway>,
+    now: Nanos,
+) -> Result<Gateway, ChainError> {
     let path = folder.join(&part.keys);
     let shown = path.display().to_string();
     let text = read_private(&path)?;
@@ -28,8 +34,12 @@ pub(crate) fn read(part: &EspPart, folder: &Path) -> Result<Gateway, ChainError>
         let prefix = error.line().map_or(String::new(), |line| format!("line {line}: "));
         wrong(error.line(), says.strip_prefix(&prefix).unwrap_or(&says).to_owned())
     })?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Gateway::new(tunnels, Nanos::from(now)).map_err(|bad| wrong(None, bad.to_string()))
+    let started = Nanos::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    let gateway = match before {
+        Some(before) => Gateway::after(before, tunnels, started, now),
+        None => Gateway::new(tunnels, started),
+    };
+    gateway.map_err(|bad| wrong(None, bad.to_string()))
 }
 
 /// The text of a file whose owner alone may read it.
@@ -72,7 +82,7 @@ mod tests {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(&path, permissions).expect("the file is ours");
         let part = EspPart { keys: path.display().to_string(), others: Others::Drop };
-        let read = read(&part, Path::new("/"));
+        let read = read(&part, Path::new("/"), None, Nanos::ZERO);
         let _ = std::fs::remove_file(&path);
         read.err().map_or("it is fine".to_owned(), |error| error.to_string())
     }

@@ -12,8 +12,9 @@ use shm::{Batch, Consumer, Producer};
 use sys::clock;
 use sys::eventfd::EventFd;
 
-use crate::board::{Board, Group, Written};
+use crate::board::{Board, Group, Label, Written};
 use crate::stage::Stage;
+use crate::swap::Swapped;
 
 /// Table entries that are written between two batches at most: a few microseconds.
 const ENTRIES_A_TURN: u32 = 4096;
@@ -29,6 +30,8 @@ pub(crate) struct Worker<P: Port> {
     pub(crate) changes: Consumer<FibChange>,
     /// What to take from now on.
     pub(crate) filters: Consumer<Filter>,
+    /// Other functions, from now on.
+    pub(crate) swapped: Swapped,
     /// Neighbours that packets wait for; one that finds no room is wanted again by the next packet.
     pub(crate) wanted: Producer<(PortId, IpAddr)>,
     /// Tells the control thread that some are.
@@ -49,6 +52,7 @@ impl<P: Port> Worker<P> {
                 // Without its filter it would take what is the kernel's, so it ends rather.
                 self.slice.attach_filter(&filter)?;
             }
+            self.take_functions();
             if !self.turn(&mut batch, &mut verdicts, clock::now()) {
                 self.slice.wait(SLEEP_MAX);
             }
@@ -68,6 +72,17 @@ impl<P: Port> Worker<P> {
         let Self { slice, stages, board, undecided, .. } = self;
         board.answer(|written| write_figures(slice, stages, *undecided, written));
         read > 0 || has_changed || has_released
+    }
+
+    /// Puts other functions in force, if some have come, and sends back those that were.
+    #[inline]
+    fn take_functions(&mut self) {
+        while let Some(mut swap) = self.swapped.taken.pop() {
+            swap.exchange(&mut self.stages);
+            // Nothing is sent before what was sent last has come back.
+            let _ = self.swapped.back.push(swap);
+            self.doorbell.ring();
+        }
     }
 
     /// Lets packets go on that waited for a neighbour; whether there were any. `batch` is empty,
@@ -163,9 +178,12 @@ fn write_figures<P: Port>(
     written: &mut Written,
 ) {
     written.groups.clear();
-    let turned = |(name, value, help)| (name, help, value);
+    let turned = |(name, value, help): (&'static str, u64, &'static str)| {
+        (Label::from(name), Label::from(help), value)
+    };
     let mut counters: Vec<_> = slice.counters().each().into_iter().map(turned).collect();
-    counters.push(("undecided", "Packets that no function decided about, dropped.", undecided));
+    let help = "Packets that no function decided about, dropped.";
+    counters.push(("undecided".into(), help.into(), undecided));
     let name = slice.name().to_owned();
     written.groups.push(Group { of: "slice", name, fault: None, counters });
     for port in slice.ports() {
@@ -179,6 +197,7 @@ fn write_figures<P: Port>(
     for stage in stages {
         let mut counters = Vec::new();
         stage.counters(&mut |name, help, value| counters.push((name, help, value)));
+
         let name = stage.name().to_owned();
         written.groups.push(Group { of: "function", name, fault: None, counters });
     }

@@ -20,7 +20,8 @@
 //!
 //! COUNTERS
 //!   permitted, denied, denied_by_default, not_ip_permitted, not_ip_denied, tiny_fragment,
-//!   unreadable; and how often each rule decided. Each has a sentence in the statistics.
+//!   unreadable; and rule_1, rule_2, ...: how often each rule decided. Each has a sentence in the
+//!   statistics.
 //!
 //! STANDARDS
 //!   RFC 1858 and RFC 3128: a first fragment without its ports, and a TCP fragment that would
@@ -35,10 +36,12 @@
 //!   most.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base::Nanos;
 use shm::Batch;
 
+use crate::function::EachNamed;
 use crate::headers::{Headers, Unread};
 use crate::selector::{Compiled, Key};
 use crate::{Function, Selector, SelectorError, Verdict, Verdicts};
@@ -70,6 +73,8 @@ pub struct Acl {
     rules: Vec<(Compiled, Action)>,
     /// How often each rule decided.
     hits: Vec<u64>,
+    /// What each rule is called, and what it says.
+    names: Arc<[[Arc<str>; 2]]>,
     default: Action,
     not_ip: Action,
     counters: AclCounters,
@@ -96,21 +101,26 @@ counters! {
 }
 
 impl Acl {
-    /// Judges by `rules`, and by `default` where none matches; `not_ip` is for frames without IP.
+    /// Judges by the rules `given`, and by `default` where none matches; `not_ip` is for frames
+    /// without IP.
     ///
     /// # Errors
     /// Too many rules, or one that no packet can match, with its place among them (from zero).
-    pub fn new(rules: &[Rule], default: Action, not_ip: Action) -> Result<Self, AclError> {
-        if rules.len() > RULES_MAX {
-            return Err(AclError::TooMany(rules.len()));
+    pub fn new(given: &[Rule], default: Action, not_ip: Action) -> Result<Self, AclError> {
+        if given.len() > RULES_MAX {
+            return Err(AclError::TooMany(given.len()));
         }
         let compile = |(index, rule): (usize, &Rule)| match rule.selector.compile() {
             Ok(selector) => Ok((selector, rule.action)),
             Err(error) => Err(AclError::Rule { index, error }),
         };
-        let rules: Vec<_> = rules.iter().enumerate().map(compile).collect::<Result<_, _>>()?;
+        let rules: Vec<_> = given.iter().enumerate().map(compile).collect::<Result<_, _>>()?;
         let hits = vec![0; rules.len()];
-        Ok(Self { rules, hits, default, not_ip, counters: AclCounters::default() })
+        let names = (1..).zip(given).map(|(number, rule)| {
+            [format!("rule_{number}").into(), format!("Packets that met: {rule}.").into()]
+        });
+        let (names, counters) = (names.collect(), AclCounters::default());
+        Ok(Self { rules, hits, names, default, not_ip, counters })
     }
 
     /// What has been counted so far.
@@ -121,6 +131,21 @@ impl Acl {
     /// How often each rule decided, in their order.
     pub fn hits(&self) -> &[u64] {
         &self.hits
+    }
+
+    /// Goes on counting where `before`, whose place it takes, has come to; rules that are the same
+    /// keep their hits.
+    pub fn take_over(&mut self, before: &Self) {
+        self.counters = before.counters;
+        let mut next = 0;
+        for (place, [_, says]) in self.names.iter().enumerate() {
+            // In order: of rules that say the same the first is the first.
+            let rest = before.names.get(next..).unwrap_or_default();
+            if let Some(at) = rest.iter().position(|[_, other]| other == says) {
+                self.hits[place] = before.hits[next + at];
+                next += at + 1;
+            }
+        }
     }
 
     #[inline]
@@ -175,6 +200,24 @@ impl Function for Acl {
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64)) {
         self.counters.each(each);
+    }
+
+    fn named_counters(&self, each: EachNamed<'_>) {
+        for ([name, help], hits) in self.names.iter().zip(&self.hits) {
+            each(name, help, *hits);
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Permit { "permit" } else { "deny" })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.action, self.selector)
     }
 }
 

@@ -21,6 +21,28 @@ pub(crate) fn complete_if_open(frame: &mut Frame) {
     }
 }
 
+/// Completes a checksum that was left open, or to whoever transmits the packet, now: once its bytes
+/// are encrypted or in several frames, nobody can any more.
+#[inline]
+pub(crate) fn complete_here(frame: &mut Frame) {
+    complete_if_open(frame);
+    let meta = *frame.meta();
+    if meta.tx_checksum == TxChecksum::Complete {
+        return;
+    }
+    let meta_mut = frame.meta_mut();
+    (meta_mut.tx_checksum, meta_mut.checksum) = (TxChecksum::Complete, ChecksumState::Unknown);
+    let start = usize::from(meta.tx_checksum_start);
+    let at = usize::from(meta.tx_checksum_offset);
+    if let Some(segment) = frame.bytes_mut().get_mut(start..)
+        && segment.len() >= at + 2
+    {
+        // The field holds the sum of the pseudo-header. Zero would mean to UDP that there is none.
+        let sum = Sum::ZERO.bytes(segment).udp_checksum();
+        segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
 fn complete_if_partial(frame: &mut Frame) {
     // Fragments are no flow, and never come with an open checksum: it covers all of them.
     let Outcome::Flow(flow) = classify(frame.bytes()) else { return };

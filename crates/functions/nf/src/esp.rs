@@ -64,12 +64,15 @@
 //!   counter, encrypted (NIST SP 800-38A appendix C).
 //!
 //! LIMITS
-//!   Keys are given by hand; there is no IKE. The same keys may serve again after a restart as long
-//!   as the clock is not put back, but a peer that was not restarted too takes the new packets for
-//!   old ones. No key serves more than 2^32 packets unless `extended` is set: then the tunnel stops
-//!   (sequence_overflow). No UDP encapsulation (NAT), no transport mode, no multicast. Nothing is
-//!   fragmented: of packets that may be, too long ones are dropped and answered as well. 256
-//!   tunnels, 4096 pairs of networks.
+//!   Keys are given by hand; there is no IKE. They are changed while packets flow by a reload of
+//!   the chain, in two steps, so that none is lost: first in_spi and in_key at both ends, then
+//!   out_spi and out_key; packets with the numbers and keys from before are taken for ten minutes.
+//!   What a reload leaves as it is goes on where it is. The same keys may serve again after a
+//!   restart as long as the clock is not put back, but a peer that was not restarted too takes the
+//!   new packets for old ones. No key serves more than 2^32 packets unless `extended` is set: then
+//!   the tunnel stops (sequence_overflow). No UDP encapsulation (NAT), no transport mode, no
+//!   multicast. Nothing is fragmented: of packets that may be, too long ones are dropped and
+//!   answered as well. 256 tunnels, 4096 pairs of networks.
 
 mod algorithm;
 mod answer;
@@ -101,7 +104,7 @@ use shm::Batch;
 pub use algorithm::Algorithm;
 pub use cipher::{Cipher, Job};
 pub use counters::EspCounters;
-pub use gateway::{Gateway, PAIRS_MAX, TUNNELS_MAX};
+pub use gateway::{Gateway, PAIRS_MAX, RETIRED_FOR, TUNNELS_MAX};
 pub use replay::{WINDOW_MAX, WINDOW_MIN};
 pub use secret::{Secret, WeakKey};
 pub use tunnel::{Association, BadTunnel, MTU_MIN, NETWORKS_MAX, Tunnel};
@@ -137,6 +140,12 @@ impl<C: Cipher> Esp<C> {
     pub fn new(gateway: Arc<Gateway>, others: Others, mut cipher: C) -> Self {
         let keys = gateway.secrets().map(|two| two.map(|secret| cipher.expand(secret))).collect();
         Self { gateway, others, cipher, keys, rate: Rate::new(), counters: EspCounters::default() }
+    }
+
+    /// Goes on counting where `before`, whose place it takes, has come to.
+    pub fn take_over(&mut self, before: &mut Self) {
+        self.counters = before.counters;
+        std::mem::swap(&mut self.rate, &mut before.rate);
     }
 
     /// What has been counted so far.

@@ -28,6 +28,8 @@ pub struct HopId(pub u16);
 impl HopId {
     /// No route.
     pub const NONE: Self = Self(0);
+    /// [`NextHop::NoRoom`], in all tables.
+    pub const NO_ROOM: Self = Self(1);
     /// Numbers are below this: the tables keep a flag in the spare bit.
     pub const LIMIT: u16 = 0x8000;
 
@@ -61,6 +63,11 @@ pub enum NextHop {
     Unreachable,
     /// Nowhere; the sender is told that somebody forbade it.
     Prohibit,
+    /// Nowhere; the sender is told that there is no route, whatever shorter prefixes say.
+    NoRoute,
+    /// Nowhere: a route that might say where found no room in the tables, and a shorter prefix is
+    /// no substitute for it.
+    NoRoom,
 }
 
 /// A next hop as the tables hold it.
@@ -233,10 +240,12 @@ impl Fib {
     /// Tables without routes. `seed` keeps others from choosing addresses that collide in the table
     /// of neighbours.
     pub fn new(seed: u64) -> Self {
+        let mut hops = vec![None; usize::from(HopId::LIMIT)];
+        hops[HopId::NO_ROOM.index()] = Some(Hop { to: NextHop::NoRoom, neighbour: None });
         Self {
             four: Fib4::new(),
             six: Fib6::new(),
-            hops: vec![None; usize::from(HopId::LIMIT)],
+            hops,
             neighbours: Neighbours::new(seed),
             interfaces: Vec::new(),
             own4: Vec::new(),

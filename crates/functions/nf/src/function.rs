@@ -1,9 +1,14 @@
 //! What all network functions have in common.
 
+use std::sync::Arc;
+
 use base::Nanos;
 use shm::Batch;
 
 use crate::Verdicts;
+
+/// Takes a counter that was named when its function was made: name, what it counts, value.
+pub type EachNamed<'a> = &'a mut dyn FnMut(&Arc<str>, &Arc<str>, u64);
 
 /// Changes or judges packets, a batch at a time.
 ///
@@ -22,4 +27,8 @@ pub trait Function {
 
     /// Hands each counter over: name, what it counts, value since the function was made.
     fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64));
+
+    /// Hands over counters that got their names when the function was made, such as one for each
+    /// rule; as [`Self::counters`].
+    fn named_counters(&self, _each: EachNamed<'_>) {}
 }

@@ -47,7 +47,7 @@ pub struct Link {
 }
 
 /// The function.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct L2 {
     /// By the number of the port that a frame came from.
     links: Vec<Option<Link>>,
@@ -88,6 +88,11 @@ impl L2 {
             }
         }
         Ok(Self { links: table, counters: L2Counters::default() })
+    }
+
+    /// Goes on counting where `before`, whose place it takes, has come to.
+    pub fn take_over(&mut self, before: &Self) {
+        self.counters = before.counters;
     }
 
     /// What has been counted so far.

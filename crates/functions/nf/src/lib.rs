@@ -40,7 +40,7 @@ mod verdict;
 pub use acl::Acl;
 pub use esp::Esp;
 pub use fib::{Fib, FibChange, Neighbour, NextHop};
-pub use function::Function;
+pub use function::{EachNamed, Function};
 pub use l2::L2;
 pub use policer::Policer;
 pub use prefix::{Prefix, PrefixError};

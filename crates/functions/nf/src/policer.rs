@@ -143,6 +143,12 @@ impl Policer {
         Self { limits: Arc::clone(&self.limits), counters: PolicerCounters::default() }
     }
 
+    /// Goes on counting where `before`, whose place it takes, has come to. Its buckets are its own,
+    /// and begin full.
+    pub fn take_over(&mut self, before: &Self) {
+        self.counters = before.counters;
+    }
+
     /// What has been counted so far.
     pub fn counts(&self) -> &PolicerCounters {
         &self.counters

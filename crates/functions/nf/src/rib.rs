@@ -5,6 +5,10 @@
 //! threads gives all of them, in order, to each. [`Rib::fib`] makes the tables of a new thread. A
 //! prefix has one route: of several (metrics, protocols, paths) the caller chooses the one in
 //! force.
+//!
+//! Room in the tables is bounded. A route that finds none is known all the same, and tried again
+//! when others go; until then the packets that it might be for lead to [`NextHop::NoRoom`], because
+//! a shorter prefix would send them to the wrong router.
 
 mod blocks;
 mod four;
@@ -29,6 +33,8 @@ pub struct Rib {
     four: Routes4,
     six: Routes6,
     hops: Hops,
+    /// Routes whose next hop found no number.
+    unnumbered: BTreeMap<Prefix, NextHop>,
     neighbours: BTreeMap<(PortId, IpAddr), Neighbour>,
     interfaces: BTreeMap<PortId, Interface>,
     own: BTreeSet<IpAddr>,
@@ -44,50 +50,46 @@ impl Rib {
     /// steps, and so in less time.
     ///
     /// # Errors
-    /// The tables are full; nothing has changed.
+    /// The tables are full: the route is known, and packets that it might be for are dropped.
     pub fn load(&mut self, prefix: Prefix, to: NextHop) -> Result<(), RibError> {
-        let ignore = &mut |_| {};
-        let hop = self.hops.take(to, &self.neighbours, ignore)?;
-        let replaced = match prefix.address() {
-            IpAddr::V4(address) => self.four.insert(address.to_bits(), prefix.bits(), hop),
-            IpAddr::V6(address) => self.six.set(address.to_bits(), prefix.bits(), hop, ignore),
-        };
-        self.settle(hop, replaced, ignore)
+        let done = self.put(prefix, to, None);
+        self.number_again(None);
+        done
     }
 
     /// Adds a route, or replaces that of the same prefix.
     ///
     /// # Errors
-    /// The tables are full; nothing has changed.
+    /// As [`Self::load`].
     pub fn set(
         &mut self,
         prefix: Prefix,
         to: NextHop,
         steps: &mut Vec<FibChange>,
     ) -> Result<(), RibError> {
-        let emit = &mut |change| steps.push(change);
-        let hop = self.hops.take(to, &self.neighbours, emit)?;
-        let replaced = match prefix.address() {
-            IpAddr::V4(address) => self.four.set(address.to_bits(), prefix.bits(), hop, emit),
-            IpAddr::V6(address) => self.six.set(address.to_bits(), prefix.bits(), hop, emit),
-        };
-        self.settle(hop, replaced, emit)
+        let done = self.put(prefix, to, Some(steps));
+        self.number_again(Some(steps));
+        done
     }
 
     /// Removes the route of a prefix; false when there is none.
-    ///
-    /// # Errors
-    /// The tables are full; nothing has changed.
-    pub fn remove(&mut self, prefix: Prefix, steps: &mut Vec<FibChange>) -> Result<bool, RibError> {
+    pub fn remove(&mut self, prefix: Prefix, steps: &mut Vec<FibChange>) -> bool {
+        self.unnumbered.remove(&prefix);
         let emit = &mut |change| steps.push(change);
         let removed = match prefix.address() {
             IpAddr::V4(address) => self.four.remove(address.to_bits(), prefix.bits(), emit),
-            IpAddr::V6(address) => self.six.remove(address.to_bits(), prefix.bits(), emit)?,
+            IpAddr::V6(address) => self.six.remove(address.to_bits(), prefix.bits(), emit),
         };
         if let Some(hop) = removed {
             self.hops.give(hop, emit);
+            self.number_again(Some(steps));
         }
-        Ok(removed.is_some())
+        removed.is_some()
+    }
+
+    /// Routes that found no room.
+    pub fn withheld(&self) -> usize {
+        self.unnumbered.len() + self.four.withheld() + self.six.withheld()
     }
 
     /// Sets what is known of a neighbour, or forgets it; false when there are [`NEIGHBOURS`] others
@@ -140,11 +142,28 @@ impl Rib {
 
     /// The route of exactly this prefix.
     pub fn get(&self, prefix: Prefix) -> Option<NextHop> {
+        if let Some(to) = self.unnumbered.get(&prefix) {
+            return Some(*to);
+        }
         let hop = match prefix.address() {
             IpAddr::V4(address) => self.four.get(address.to_bits(), prefix.bits()),
             IpAddr::V6(address) => self.six.get(address.to_bits(), prefix.bits()),
         };
         self.hops.get(hop?)
+    }
+
+    /// Passes on every route, those that found no room too, in no order.
+    pub fn each(&self, each: &mut dyn FnMut(Prefix, NextHop)) {
+        let mut pass = |prefix: Prefix, hop: HopId| {
+            let to = self.unnumbered.get(&prefix).copied().or_else(|| self.hops.get(hop));
+            to.into_iter().for_each(|to| each(prefix, to));
+        };
+        self.four.each(&mut |address, bits, hop| {
+            pass(Prefix::of(std::net::Ipv4Addr::from_bits(address).into(), bits), hop);
+        });
+        self.six.each(&mut |address, bits, hop| {
+            pass(Prefix::of(std::net::Ipv6Addr::from_bits(address).into(), bits), hop);
+        });
     }
 
     /// How many routes there are, of IPv4 and of IPv6.
@@ -161,7 +180,7 @@ impl Rib {
     pub fn fib(&self, seed: u64) -> Fib {
         let mut fib = Fib::new(seed);
         self.four.fill(&mut fib.four);
-        fib.six = self.six.table().clone();
+        fib.six = self.six.table();
         self.hops.each(&self.neighbours, &mut |change| fib.apply(&change));
         for ((port, address), neighbour) in &self.neighbours {
             let (port, address, neighbour) = (*port, *address, Some(*neighbour));
@@ -177,29 +196,54 @@ impl Rib {
         fib
     }
 
-    /// Lets go of the next hop that is no longer used: the replaced one, or the new one after an
-    /// error.
-    fn settle(
+    /// Takes a route, with steps where data threads have tables.
+    fn put(
         &mut self,
-        hop: HopId,
-        replaced: Result<Option<HopId>, RibError>,
-        emit: &mut dyn FnMut(FibChange),
+        prefix: Prefix,
+        to: NextHop,
+        mut steps: Option<&mut Vec<FibChange>>,
     ) -> Result<(), RibError> {
-        match replaced {
-            Ok(None) => Ok(()),
-            Ok(Some(old)) => {
-                self.hops.give(old, emit);
-                Ok(())
+        let is_load = steps.is_none();
+        let emit = &mut |change| {
+            if let Some(steps) = &mut steps {
+                steps.push(change);
+            }
+        };
+        let (hop, numbered) = match self.hops.take(to, &self.neighbours, emit) {
+            Ok(hop) => {
+                self.unnumbered.remove(&prefix);
+                (hop, Ok(()))
             }
             Err(error) => {
-                self.hops.give(hop, emit);
-                Err(error)
+                self.unnumbered.insert(prefix, to);
+                (HopId::NO_ROOM, Err(error))
             }
+        };
+        let bits = prefix.bits();
+        let (replaced, placed) = match prefix.address() {
+            IpAddr::V4(address) if is_load => self.four.insert(address.to_bits(), bits, hop),
+            IpAddr::V4(address) => self.four.set(address.to_bits(), bits, hop, emit),
+            IpAddr::V6(address) => self.six.set(address.to_bits(), bits, hop, emit),
+        };
+        if let Some(old) = replaced {
+            self.hops.give(old, emit);
+        }
+        numbered.and(placed)
+    }
+
+    /// Gives numbers that are free again to next hops that wait for one.
+    fn number_again(&mut self, mut steps: Option<&mut Vec<FibChange>>) {
+        while let Some((prefix, to)) = self.unnumbered.first_key_value()
+            && self.hops.has_room_for(*to)
+        {
+            let (prefix, to) = (*prefix, *to);
+            // Where the prefix itself has no room it is withheld for that reason still.
+            let _ = self.put(prefix, to, steps.as_deref_mut());
         }
     }
 }
 
-/// Why a route could not be taken.
+/// Why a route is known and nothing is forwarded by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RibError {
     /// Routes go to as many different next hops as the tables can number.
@@ -214,7 +258,7 @@ impl fmt::Display for RibError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NextHops => {
-                write!(f, "no room for another next hop: there are {} already", HopId::LIMIT - 1)
+                write!(f, "no room for another next hop: there are {} already", HopId::LIMIT - 2)
             }
             Self::LongPrefixes => write!(
                 f,

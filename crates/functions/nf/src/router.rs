@@ -7,39 +7,48 @@
 //!   standards say that the sender is to be told, it becomes the ICMP error message, back by the
 //!   port that it came from. Routes and neighbours come from the control side while packets flow; a
 //!   neighbour that is not known yet is asked for, and its first packets wait until it answers or
-//!   fails. One that did not answer is asked again while packets want it, once a second.
+//!   fails. One that did not answer is asked again while packets want it, once a second. An IPv4
+//!   packet that is too long for its next link is cut into fragments, if it may be.
 //!
 //! PARAMETERS
 //!   routes           "kernel": those of the kernel's main table, followed as they change; or a file
+//!   when_full        "drop": packets that a route without room in the tables might be for are
+//!                    dropped until there is room; or "stop": the chain ends, or does not begin;
+//!                    drop
+//!   rules            "refuse": the chain does not begin where the kernel has rules of routing (ip
+//!                    rule, VRFs); or "ignore": it goes by the main table all the same; refuse
 //!   icmp_per_second  error messages a second, all senders and slices together; 1000
 //!   icmp_burst       error messages at once after a pause; 50
 //!
 //! COUNTERS
 //!   forwarded; not_ip, tagged, link_group, not_to_us, bad_checksum, own_source, link_local,
 //!   source_route, multicast, broadcast, jumbogram, no_interface, for_us, no_route, blackhole,
-//!   unreachable, prohibited, expired, too_big, held_too_long, neighbour_unknown, neighbour_failed
-//!   (dropped); held; wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for each way in
-//!   which a header can be malformed, such as ipv4_header_length and ipv6_beyond_frame. Each has a
-//!   sentence in the statistics.
+//!   unreachable, prohibited, no_room, expired, too_big, fragments_no_room, held_too_long,
+//!   neighbour_unknown, neighbour_failed (dropped); held; fragmented; wanted_full; icmp_sent,
+//!   icmp_limited, icmp_withheld; and one for each way in which a header can be malformed, such as
+//!   ipv4_header_length and ipv6_beyond_frame. Each has a sentence in the statistics.
 //!
 //! STANDARDS
-//!   RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443, RFC 1191, RFC 8201, RFC 1624 (the
-//!   header checksum is updated, not computed), RFC 2644 (no directed broadcasts), RFC 7126 (source
-//!   routes are dropped, other options are passed on as they are, router alert among them), RFC
-//!   8950 (IPv6 next hops of IPv4 routes).
+//!   RFC 791 (fragments: section 3.2), RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443,
+//!   RFC 1191, RFC 8201, RFC 1624 (the header checksum is updated, not computed), RFC 2644 (no
+//!   directed broadcasts), RFC 7126 (source routes are dropped, other options are passed on as they
+//!   are, router alert among them), RFC 8950 (IPv6 next hops of IPv4 routes).
 //!
 //! LIMITS
-//!   It fragments nothing: an IPv4 packet that is too long is dropped, and its sender told, whether
-//!   it may be fragmented or not. No redirects are sent, no options are filled in. Of several paths
-//!   to one destination one is used. Tagged frames are not routed. Hop-by-hop options are not read
-//!   (RFC 8200 section 4 allows that). 32,767 next hops; IPv4 prefixes longer than /24 in 32,768
-//!   networks; 2 Mi nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384
-//!   neighbours. For each neighbour that is asked for the latest eight packets wait, and 128 in
-//!   all, of at most 1,792 bytes, for five seconds.
+//!   No redirects are sent, no options are filled in. Of several paths to one destination one is
+//!   used. Frames of a VLAN are not routed. Hop-by-hop options are not read (RFC 8200 section 4 allows
+//!   that). 32,766 next hops; IPv4 prefixes longer than /24 in 32,768 networks; 2 Mi nodes of the
+//!   IPv6 trie (176,000 prefixes of the Internet take a tenth). A route without room keeps its
+//!   packets, those of its whole /24 network, or of its whole IPv6 /16, from the shorter prefixes,
+//!   which would send them to the wrong router. 16,384 neighbours. For each neighbour that is asked
+//!   for the latest eight packets wait, and 128 in all, of at most 1,792 bytes, for five seconds;
+//!   as many fragments wait for frames.
 
 mod destination;
+mod header;
 mod held;
 mod inspect;
+mod pieces;
 mod stop;
 mod wanted;
 
@@ -49,8 +58,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use base::{BURST, Nanos, PortId};
 use shm::{Batch, Frame};
-use wire::checksum::{self};
-use wire::{Malformed, ipv6};
+use wire::Malformed;
 
 use crate::bucket::{Bucket, Rate};
 use crate::fib::{Fib, FibChange, HopId, Interface, Neighbour, NextHop};
@@ -58,7 +66,10 @@ use crate::icmp::{self, Sender};
 use crate::{Function, Verdict, Verdicts};
 
 use destination::Destination;
+use header::{LINK, must_stay_whole, packet_bytes, write_link_and_limit};
 use held::{Held, Keeping};
+use inspect::strip_priority_tag;
+use pieces::{Cutting, Pieces};
 pub use stop::RouterCounters;
 use stop::Stop;
 pub use wanted::Wanted;
@@ -92,10 +103,9 @@ pub struct Router {
     icmp_bucket: Arc<Bucket>,
     wanted: WantedList,
     held: Held,
+    pieces: Pieces,
 }
 
-/// Bytes of the link header, which every packet stands behind.
-const LINK: usize = 14;
 /// The shortest frame without its checksum (IEEE 802.3 section 3.2.7): padding up to here may stay.
 const FRAME_MIN: usize = 60;
 
@@ -117,14 +127,17 @@ impl Router {
             icmp_bucket: Arc::new(Bucket::full(&icmp_rate, Nanos::ZERO)),
             wanted: WantedList::default(),
             held: Held::default(),
+            pieces: Pieces::default(),
         }
     }
 
-    /// Lets the first packets to a neighbour wait while it is asked for, instead of dropping them.
-    /// Whoever runs the function then calls [`Self::release`] when [`Self::is_due`].
+    /// Lets the first packets to a neighbour wait while it is asked for, instead of dropping them,
+    /// and fragments IPv4 packets that are too long for their next link and may be. Whoever runs
+    /// the function then calls [`Self::release`] when [`Self::is_due`].
     #[must_use]
     pub fn holding_packets(mut self) -> Self {
         self.held = Held::with_room();
+        self.pieces = Pieces::with_room();
         self
     }
 
@@ -136,13 +149,23 @@ impl Router {
         self
     }
 
+    /// Goes on with the tables, the packets that wait and the counters of `before`, whose place it
+    /// takes, and which gets its own.
+    pub fn take_over(&mut self, before: &mut Self) {
+        let (rate, bucket) = (self.icmp_rate, Arc::clone(&self.icmp_bucket));
+        std::mem::swap(self, before);
+        if rate != self.icmp_rate {
+            (self.icmp_rate, self.icmp_bucket) = (rate, bucket);
+        }
+    }
+
     /// Whether packets that waited may go on.
     #[inline]
     pub fn is_due(&self, now: Nanos) -> bool {
-        self.held.is_due(now)
+        self.pieces.are_waiting() || self.held.is_due(now)
     }
 
-    /// Appends packets that waited for a neighbour, and whose neighbour has answered or failed, to
+    /// Appends fragments, and packets that waited for a neighbour which has answered or failed, to
     /// `batch`, as they came, in frames from `take`: they are to be processed again, from this
     /// function on. Those that do not fit stay, and [`Self::is_due`] says so.
     #[cold]
@@ -152,7 +175,8 @@ impl Router {
         now: Nanos,
         take: &mut dyn FnMut() -> Option<Frame>,
     ) {
-        let Self { held, fib, counters, .. } = self;
+        let Self { held, pieces, fib, counters, .. } = self;
+        pieces.release(batch, take);
         let is_known = |Wanted { port, address }| fib.neighbour(port, address).is_some();
         counters.held_too_long += held.release(batch, now, take, is_known);
     }
@@ -201,6 +225,8 @@ impl Router {
             NextHop::Blackhole => return Err(Stop::Blackhole),
             NextHop::Unreachable => return Err(Stop::Unreachable { is_ipv6 }),
             NextHop::Prohibit => return Err(Stop::Prohibited),
+            NextHop::NoRoute => return Err(Stop::NoRoute),
+            NextHop::NoRoom => return Err(Stop::NoRoom),
         };
         let limit_at = LINK + if is_ipv6 { 7 } else { 8 };
         if frame.bytes().get(limit_at).is_none_or(|limit| *limit <= 1) {
@@ -209,8 +235,8 @@ impl Router {
         let Some(&Interface { mac, mtu, .. }) = self.fib.interface(port) else {
             return Err(Stop::NoInterface);
         };
-        let packet_bytes = packet_bytes(frame.bytes(), is_ipv6);
-        if packet_bytes > mtu as usize {
+        let mut packet_bytes = packet_bytes(frame.bytes(), is_ipv6);
+        if packet_bytes > mtu as usize && (is_ipv6 || must_stay_whole(frame.bytes())) {
             return Err(Stop::TooBig { mtu });
         }
         let destination = match neighbour {
@@ -226,6 +252,14 @@ impl Router {
                 return Err(self.hold(frame, Wanted { port, address }, now));
             }
         };
+        if packet_bytes > mtu as usize {
+            match self.pieces.cut(frame, mtu as usize) {
+                Cutting::Cut => self.counters.fragmented += 1,
+                Cutting::Forbidden => return Err(Stop::TooBig { mtu }),
+                Cutting::NoRoom => return Err(Stop::FragmentsNoRoom),
+            }
+            packet_bytes = header::packet_bytes(frame.bytes(), false);
+        }
         // All checks are done: from here on the packet is written.
         let frame_bytes = (LINK + packet_bytes).max(FRAME_MIN);
         if frame.len() > frame_bytes {
@@ -309,6 +343,7 @@ impl Function for Router {
         let mut four = Lookups::new();
         let mut six = Lookups::new();
         for (index, frame, verdict) in verdicts.undecided(batch) {
+            strip_priority_tag(frame);
             match self.inspect(frame) {
                 Ok(Destination::Four(address)) => four.push(index, address),
                 Ok(Destination::Six(address)) => six.push(index, address),
@@ -355,34 +390,6 @@ impl<A: Copy> Lookups<A> {
     fn iter(&self) -> impl Iterator<Item = (usize, A)> {
         self.indexes.iter().map(|index| usize::from(*index)).zip(self.addresses.iter().copied())
     }
-}
-
-/// Bytes of the IP packet in a frame that was found well.
-#[inline]
-fn packet_bytes(frame: &[u8], is_ipv6: bool) -> usize {
-    let word = |at: usize| match frame.get(LINK + at..).and_then(|rest| rest.first_chunk()) {
-        Some(word) => usize::from(u16::from_be_bytes(*word)),
-        None => 0,
-    };
-    if is_ipv6 { usize::from(ipv6::HEADER_BYTES) + word(4) } else { word(2) }
-}
-
-/// Writes the link addresses, and lowers the hop limit, or the TTL with its checksum (RFC 1624).
-#[inline]
-fn write_link_and_limit(frame: &mut [u8], to: [u8; 6], from: [u8; 6], is_ipv6: bool) {
-    // Long enough for any header: it was found well.
-    let Some(head) = frame.first_chunk_mut::<{ LINK + 20 }>() else { return };
-    head[..6].copy_from_slice(&to);
-    head[6..12].copy_from_slice(&from);
-    if is_ipv6 {
-        head[LINK + 7] -= 1;
-        return;
-    }
-    let old = u16::from_be_bytes([head[LINK + 8], head[LINK + 9]]);
-    head[LINK + 8] -= 1;
-    let sum = u16::from_be_bytes([head[LINK + 10], head[LINK + 11]]);
-    let [high, low] = checksum::update(sum, old, old - 0x0100).to_be_bytes();
-    (head[LINK + 10], head[LINK + 11]) = (high, low);
 }
 
 #[cfg(test)]

@@ -59,6 +59,38 @@ pub struct Selector {
     pub destination_ports: Option<PortRange>,
 }
 
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first, self.last) {
+            (first, last) if first == last => write!(f, "{first}"),
+            (first, last) => write!(f, "{first}-{last}"),
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    /// `protocol 6 from 10.0.0.0/8 to any port 22`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(protocol) = self.protocol {
+            write!(f, "protocol {protocol} ")?;
+        }
+        let ends = [
+            ("from", self.source, self.source_ports),
+            (" to", self.destination, self.destination_ports),
+        ];
+        for (word, prefix, ports) in ends {
+            match prefix {
+                Some(prefix) => write!(f, "{word} {prefix}")?,
+                None => write!(f, "{word} any")?,
+            }
+            if let Some(ports) = ports {
+                write!(f, " port {ports}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A [`Selector`] as packets are held against it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiled {

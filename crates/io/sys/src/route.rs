@@ -12,9 +12,11 @@ use crate::SysError;
 use crate::netlink::{Request, attributes};
 
 mod entry;
+mod rules;
 
 pub(crate) use entry::parse as parse_entry;
 pub use entry::{Entry, EntryKind, TABLE_MAIN, dump};
+pub use rules::{Rule, rules};
 
 /// The way to one destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

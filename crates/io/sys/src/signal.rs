@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as a flag, and the signal that nudges a thread.
+//! SIGINT and SIGTERM as a flag, SIGHUP as another, and the signal that nudges a thread.
 //!
 //! The handlers do nothing but store to atomics, so they are safe at any instruction. After a stop
 //! signal sleeping system calls return EINTR (no SA_RESTART), and loops look at the flag.
@@ -13,12 +13,17 @@ pub const NUDGE: i32 = libc::SIGURG;
 
 static STOP_SIGNALS: AtomicU32 = AtomicU32::new(0);
 static NUDGES: AtomicU32 = AtomicU32::new(0);
+static RELOADS: AtomicU32 = AtomicU32::new(0);
 
 /// Signals that ask a program to end.
 const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 extern "C" fn on_stop(_signal: libc::c_int) {
     STOP_SIGNALS.fetch_add(1, Ordering::Release);
+}
+
+extern "C" fn on_reload(_signal: libc::c_int) {
+    RELOADS.fetch_add(1, Ordering::Release);
 }
 
 extern "C" fn on_nudge(_signal: libc::c_int) {
@@ -80,6 +85,25 @@ pub(crate) fn nudge_by_number(pid: u32, tid: rustix::process::Pid) -> Result<(),
 pub fn install_stop_handler() -> Result<(), SysError> {
     let handler: extern "C" fn(libc::c_int) = on_stop;
     STOP.iter().try_for_each(|&signal| set_action(signal, handler as libc::sighandler_t, 0))
+}
+
+/// From now on SIGHUP only sets a flag: it asks to read the configuration again.
+///
+/// # Errors
+/// As [`install_stop_handler`].
+pub fn install_reload_handler() -> Result<(), SysError> {
+    let handler: extern "C" fn(libc::c_int) = on_reload;
+    set_action(libc::SIGHUP, handler as libc::sighandler_t, 0)
+}
+
+/// Whether a SIGHUP has come that [`take_reload_request`] has not seen.
+pub fn reload_requested() -> bool {
+    RELOADS.load(Ordering::Acquire) > 0
+}
+
+/// Whether a SIGHUP has come since the last call.
+pub fn take_reload_request() -> bool {
+    RELOADS.swap(0, Ordering::AcqRel) > 0
 }
 
 /// SIGINT and SIGTERM end the process again: for a second Ctrl-C while cleaning up.

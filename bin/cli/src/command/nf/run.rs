@@ -1,10 +1,11 @@
-//! `calisto nf run`: a chain, until Ctrl-C.
+//! `calisto nf run`: a chain, until Ctrl-C; SIGHUP makes it read its file again.
 
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use base::Nanos;
-use chain::{Chain, Event};
+use chain::{Chain, ChainError, Event};
 use clap::Args;
 use sys::clock;
 
@@ -13,9 +14,13 @@ use crate::output;
 use crate::table::grouped;
 
 /// Run a chain until Ctrl-C or SIGTERM; nothing is left behind then.
+///
+/// At SIGHUP it reads its file again, and those that this one names, and puts them in force while
+/// packets flow. If anything is wrong with them it says so, and goes on as before.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto nf run edge.toml\n  \
+    kill -HUP $(pidof calisto)    it reads edge.toml again\n  \
     calisto nf run edge.toml --seconds 10 -j    then print what was counted, as JSON")]
 pub(crate) struct Run {
     /// The file that describes the chain.
@@ -29,12 +34,23 @@ impl Run {
     pub(crate) fn run(&self, sockets: &Path, json: bool) -> Result<(), Failure> {
         let (file, folder) = super::file::read(&self.file)?;
         sys::signal::install_stop_handler().map_err(Failure::new)?;
+        sys::signal::install_reload_handler().map_err(Failure::new)?;
         let mut says = Says::new();
         let mut tell = |event| says.tell(&event);
         let mut chain = Chain::start(&file, &folder, sockets, &mut tell).map_err(Failure::new)?;
         let end = self.seconds.map_or(Nanos::FAR_FUTURE, |n| clock::now() + Nanos::from_secs(n));
         let is_over = || sys::signal::stop_requested() || clock::now() >= end;
-        let ended = chain.run(is_over, &mut tell);
+        let ended = loop {
+            let ended = chain.run_until(is_over, sys::signal::reload_requested, &mut tell);
+            if ended.is_err() || is_over() || !sys::signal::take_reload_request() {
+                break ended;
+            }
+            match self.reload(&mut chain, &mut tell) {
+                Ok(()) => {}
+                Err(Refused::Chain(ended @ ChainError::Ended { .. })) => break Err(ended),
+                Err(refused) => tell(Event::Note(format!("the chain stays as it was: {refused}"))),
+            }
+        };
         let figures = chain.figures();
         // Ports and socket are given back before the last word is said.
         drop(chain);
@@ -44,6 +60,27 @@ impl Run {
             output::text(&super::stats::render(&figures, false, false))?;
         }
         ended.map_err(Failure::new)
+    }
+
+    /// Reads the file again and puts it in force.
+    fn reload(&self, chain: &mut Chain, tell: &mut dyn FnMut(Event)) -> Result<(), Refused> {
+        let (file, folder) = super::file::read(&self.file).map_err(Refused::File)?;
+        chain.reload(&file, &folder, tell).map_err(Refused::Chain)
+    }
+}
+
+/// Why a chain is not as its file says now.
+enum Refused {
+    File(Failure),
+    Chain(ChainError),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(failure) => failure.fmt(f),
+            Self::Chain(error) => error.fmt(f),
+        }
     }
 }
 
@@ -77,6 +114,9 @@ impl Says {
                 let [four, six] = [ipv4, ipv6].map(|count| grouped(*count as u64));
                 let seconds = took.as_secs_f64();
                 eprintln!("routes of {routes}: {four} of IPv4, {six} of IPv6, in {seconds:.2} s");
+            }
+            Event::Reloaded { functions } => {
+                eprintln!("read again: {functions} functions are in force");
             }
             Event::Note(sentence) => eprintln!("note: {sentence}"),
             Event::Forwarding { ports, slices } => {

@@ -68,9 +68,12 @@ pub(super) fn render(figures: &Figures, help_text: bool, all: bool) -> String {
             router.neighbours,
             router.neighbours_asked
         ));
-        if router.routes_refused > 0 {
-            let refused = router.routes_refused;
-            text.push_str(&format!("{refused} routes did not fit into the tables\n"));
+        if router.routes_withheld > 0 {
+            let withheld = router.routes_withheld;
+            text.push_str(&format!(
+                "{withheld} routes find no room in the tables: packets that they might be for are \
+                 dropped\n"
+            ));
         }
     }
     let head = if help_text { "what it counts" } else { "" };

@@ -11,9 +11,7 @@ pub use acl::AclPart;
 pub use esp::EspPart;
 pub use l2::{L2Part, LinkPart};
 pub use policer::PolicerPart;
-pub use router::{RouterPart, Routes};
-
-use port::PortSpec;
+pub use router::{RouterPart, Routes, Rules, WhenFull};
 
 use super::FileError;
 use super::section::{Section, Source, word};
@@ -96,10 +94,4 @@ pub(crate) fn agree(
             Err(source.error(Some(*line), "function.kind", says))
         }
     }
-}
-
-/// The number of the port that is a queue of `interface`.
-pub(crate) fn port_number(slice: &SlicePart, interface: &str) -> Option<u16> {
-    let found = slice.ports.iter().position(|port| PortSpec::interface(port) == Some(interface))?;
-    u16::try_from(found).ok()
 }

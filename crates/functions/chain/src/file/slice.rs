@@ -20,6 +20,14 @@ pub struct SlicePart {
     pub filter: Option<String>,
 }
 
+impl SlicePart {
+    /// The number of the port that is a queue of `interface`.
+    pub(super) fn port_number(&self, interface: &str) -> Option<u16> {
+        let is_it = |port: &PortSpec| PortSpec::interface(port) == Some(interface);
+        u16::try_from(self.ports.iter().position(is_it)?).ok()
+    }
+}
+
 const PORTS_MAX: usize = 64;
 /// The kernel's `cpu_set_t` has 1024 bits.
 const CPU_MAX: u64 = 1023;

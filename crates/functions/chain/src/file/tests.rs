@@ -28,6 +28,8 @@ keys = "tunnel.keys"
 kind = "router"
 routes = "table.txt"
 icmp_per_second = 100
+when_full = "stop"
+rules = "ignore"
 "#;
 
 fn refused(text: &str) -> FileError {
@@ -52,6 +54,8 @@ fn a_whole_file_is_read_as_it_is_meant() {
     assert_eq!((second.frames, &second.cpus[..]), (None, &[][..]));
     let router = RouterPart {
         routes: Routes::File("table.txt".to_owned()),
+        when_full: WhenFull::Stop,
+        rules: Rules::Ignore,
         icmp_per_second: Some(100),
         icmp_burst: None,
     };
@@ -118,7 +122,7 @@ fn what_is_wrong_is_said_with_file_line_field_and_what_is_allowed() {
         ),
         ("icmp_per_second = 100", "links = []", 21, "function.links", "keys here are kind, routes"),
         (
-            "kind = \"router\"\nroutes = \"table.txt\"\nicmp_per_second = 100",
+            "kind = \"router\"\nroutes = \"table.txt\"\nicmp_per_second = 100\nwhen_full = \"stop\"\nrules = \"ignore\"",
             "kind = \"esp\"\nkeys = \"k\"",
             18,
             "function.kind",

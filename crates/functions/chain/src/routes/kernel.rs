@@ -201,7 +201,9 @@ impl KernelRoutes {
     fn target(&self, entry: &Entry) -> NextHop {
         match (entry.kind, self.ports.with_index(entry.interface), entry.gateway) {
             (EntryKind::Blackhole, ..) => NextHop::Blackhole,
-            (EntryKind::Unreachable | EntryKind::Throw, ..) => NextHop::Unreachable,
+            (EntryKind::Unreachable, ..) => NextHop::Unreachable,
+            // Behind `main` there is only `default`, which has nothing to say either.
+            (EntryKind::Throw, ..) => NextHop::NoRoute,
             (EntryKind::Prohibit, ..) => NextHop::Prohibit,
             // By an interface that is no port only the kernel could send.
             (EntryKind::Here, ..) | (EntryKind::Unicast, None, _) => NextHop::Local,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sys::clock;
 
 use super::{Chain, Thread};
-use crate::board::Group;
+use crate::board::{Group, Label};
 use crate::figures::{CounterFigure, Figures, GroupFigures, SCHEMA_VERSION, SliceFigures};
 use crate::tables::Tables;
 
@@ -26,7 +26,7 @@ impl Chain {
         }
         Figures {
             schema_version: SCHEMA_VERSION,
-            name: self.name.clone(),
+            name: self.file.name.clone(),
             pid: std::process::id(),
             uptime_seconds: clock::now().since(self.began).as_secs_f64(),
             slices: self.threads.iter().map(of_slice).collect(),
@@ -45,10 +45,10 @@ fn of_slice(thread: &Thread) -> SliceFigures {
 }
 
 fn of_group(group: &Group) -> GroupFigures {
-    let counter = |&(name, help, value): &(&str, &str, u64)| CounterFigure {
-        name: name.to_owned(),
-        help: help.to_owned(),
-        value,
+    let counter = |(name, help, value): &(Label, Label, u64)| CounterFigure {
+        name: name.as_ref().to_owned(),
+        help: help.as_ref().to_owned(),
+        value: *value,
     };
     GroupFigures {
         of: group.of.to_owned(),

@@ -5,27 +5,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::PortId;
+use calisto_nf::RibError;
 use calisto_nf::esp::Gateway;
-use calisto_nf::l2::Link;
-use calisto_nf::router::RouterSettings;
-use calisto_nf::{Acl, Esp, Fib, L2, Policer, Router};
 use calisto_slice::{Slice, SliceSpec};
-use crypto::IpsecMb;
 use port::{AnyPort, Judge, Port, PortSpec};
 use shm::ring;
 use sys::cpu_set::CpuSet;
 use sys::{clock, ethtool, interface, thread};
 
+use super::make::{Parts, all_stages};
 use super::{Chain, Event, Thread};
 use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::feed;
-use crate::file::{
-    AclPart, ChainFile, EspPart, FunctionPart, L2Part, LinkPart, PolicerPart, RouterPart, SlicePart,
-};
+use crate::file::{ChainFile, FunctionPart, SlicePart};
 use crate::filter;
 use crate::ports::Ports;
 use crate::stage::Stage;
+use crate::swap::swapper;
 use crate::tables::Tables;
 use crate::tunnels;
 use crate::worker::Worker;
@@ -48,7 +45,7 @@ pub(super) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gate
         FunctionPart::Esp(esp) => Some(esp),
         _ => None,
     });
-    let gateway = part.map(|part| tunnels::read(part, folder)).transpose()?;
+    let gateway = part.map(|part| tunnels::read(part, folder, None, clock::now())).transpose()?;
     Ok(gateway.map(Arc::new))
 }
 
@@ -69,7 +66,7 @@ pub(super) fn tables(
     let progress = |bytes, of| tell(Event::Reading { bytes, of });
     // What comes out of a tunnel's end here is from one of our addresses, and not forged.
     let sealing = gateway.into_iter().flat_map(Gateway::own_addresses).collect();
-    let tables = Tables::load(router, folder, ports.clone(), sealing, progress)?;
+    let mut tables = Tables::load(router, folder, ports.clone(), sealing, progress)?;
     let figures = tables.figures();
     tell(Event::Loaded {
         routes: figures.routes,
@@ -77,6 +74,12 @@ pub(super) fn tables(
         ipv6: figures.ipv6_routes,
         took: clock::now().since(began),
     });
+    if let Some(error) = tables.take_refused() {
+        tell(Event::Note(withheld(error)));
+    }
+    if let Some(said) = tables.take_unfollowed() {
+        tell(Event::Note(said));
+    }
     if figures.multipath_routes > 0 {
         let count = figures.multipath_routes;
         tell(Event::Note(format!("{count} routes have several next hops: the first is used")));
@@ -90,6 +93,11 @@ pub(super) fn tables(
         )));
     }
     Ok(Some(tables))
+}
+
+/// What is said of routes for which the tables have no room.
+pub(super) fn withheld(error: RibError) -> String {
+    format!("packets of routes that find no room in the tables are dropped: {error}")
 }
 
 /// Says which interfaces have queues that no slice takes: their packets stay with the kernel.
@@ -117,6 +125,23 @@ fn tell_of_queues(file: &ChainFile, tell: &mut dyn FnMut(Event)) {
     }
 }
 
+/// What comes from a host at the other end of a veth may be longer than any frame, unless that host
+/// was told not to: it is lost, and its TCP stands still without a word.
+fn tell_of_veths(file: &ChainFile, tell: &mut dyn FnMut(Event)) {
+    let names = file.slices.iter().take(1).flat_map(|slice| &slice.ports);
+    let veths: Vec<&str> = names
+        .filter_map(PortSpec::interface)
+        .filter(|name| ethtool::driver(name).is_ok_and(|driver| driver.name == "veth"))
+        .collect();
+    if !veths.is_empty() {
+        tell(Event::Note(format!(
+            "{}: on veths, a host at the other end must not leave segmentation to the device: `ethtool -K NAME \
+             tso off gso off gro off` there, or its TCP stands still",
+            veths.join(", ")
+        )));
+    }
+}
+
 /// Opens all slices and then starts their threads: a queue that cannot be had shows before any
 /// traffic flows.
 pub(super) fn threads(
@@ -125,6 +150,7 @@ pub(super) fn threads(
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), ChainError> {
     tell_of_queues(file, tell);
+    tell_of_veths(file, tell);
     let by_itself = default_filter(file, tell)?;
     let mut slices = Vec::with_capacity(file.slices.len());
     for (number, part) in file.slices.iter().enumerate() {
@@ -139,7 +165,7 @@ pub(super) fn threads(
         tables: chain.tables.as_ref(),
         gateway: chain.gateway.as_ref(),
     };
-    let all_stages = all_stages(&parts, file)?;
+    let all_stages = all_stages(&parts, file, &|_| false)?;
     for ((part, (slice, filter)), stages) in file.slices.iter().zip(slices).zip(all_stages) {
         spawn(chain, part, slice, filter, stages)?;
     }
@@ -202,106 +228,6 @@ fn tell_of_judges(slice: &Slice<AnyPort>, tell: &mut dyn FnMut(Event)) {
     }
 }
 
-/// What functions are made from.
-struct Parts<'a> {
-    ports: &'a Ports,
-    tables: Option<&'a Tables>,
-    gateway: Option<&'a Arc<Gateway>>,
-}
-
-/// The functions of all slices.
-fn all_stages(parts: &Parts, file: &ChainFile) -> Result<Vec<Vec<Stage>>, ChainError> {
-    let mut all: Vec<Vec<Stage>> = Vec::with_capacity(file.slices.len());
-    for _ in &file.slices {
-        let stages = stages(parts, file, all.first())?;
-        all.push(stages);
-    }
-    Ok(all)
-}
-
-/// The functions of one slice. Each slice has its own, tables and all; but a rate is that of the
-/// whole chain, so they share what limits it with those of the first slice.
-fn stages(
-    parts: &Parts,
-    file: &ChainFile,
-    first: Option<&Vec<Stage>>,
-) -> Result<Vec<Stage>, ChainError> {
-    let make = |(index, function): (usize, &FunctionPart)| {
-        let first = first.and_then(|stages| stages.get(index));
-        match (function, first) {
-            (FunctionPart::Router(router), Some(Stage::Router(first))) => {
-                let router = router_of(router, parts)?.sharing_limits_with(first);
-                Ok(Stage::Router(Box::new(router)))
-            }
-            (FunctionPart::Router(router), _) => {
-                Ok(Stage::Router(Box::new(router_of(router, parts)?)))
-            }
-            (FunctionPart::Acl(acl), _) => acl_of(acl),
-            (FunctionPart::Policer(_), Some(Stage::Policer(first))) => {
-                Ok(Stage::Policer(Box::new(first.sharing_limits())))
-            }
-            (FunctionPart::Policer(policer), _) => policer_of(policer),
-            (FunctionPart::L2(l2), _) => Ok(Stage::L2(l2_of(l2, parts.ports)?)),
-            (FunctionPart::Esp(esp), _) => esp_of(esp, parts),
-        }
-    };
-    file.functions.iter().enumerate().map(make).collect()
-}
-
-fn router_of(part: &RouterPart, parts: &Parts) -> Result<Router, ChainError> {
-    let seed = u64::from_ne_bytes(sys::random::bytes()?);
-    let fib = parts.tables.map_or_else(|| Fib::new(seed), |tables| tables.fib(seed));
-    let default = RouterSettings::default();
-    let settings = RouterSettings {
-        icmp_per_second: part.icmp_per_second.unwrap_or(default.icmp_per_second),
-        icmp_burst: part.icmp_burst.unwrap_or(default.icmp_burst),
-    };
-    Ok(Router::new(fib, &settings).holding_packets())
-}
-
-fn acl_of(AclPart { rules, default, not_ip }: &AclPart) -> Result<Stage, ChainError> {
-    let acl = Acl::new(rules, *default, *not_ip);
-    let acl = acl.map_err(|wrong| ChainError::Function { kind: "acl", why: wrong.to_string() })?;
-    Ok(Stage::Acl(Box::new(acl)))
-}
-
-fn policer_of(part: &PolicerPart) -> Result<Stage, ChainError> {
-    let seed = u64::from_ne_bytes(sys::random::bytes()?);
-    let failed = |wrong: calisto_nf::policer::PolicerError| ChainError::Function {
-        kind: "policer",
-        why: wrong.to_string(),
-    };
-    Ok(Stage::Policer(Box::new(Policer::new(&part.classes, seed).map_err(failed)?)))
-}
-
-/// Every slice has its own part of the library; the tunnels are one for all.
-fn esp_of(part: &EspPart, parts: &Parts) -> Result<Stage, ChainError> {
-    let failed = |why: String| ChainError::Function { kind: "esp", why };
-    let gateway = parts.gateway.ok_or_else(|| failed("it has no tunnels".to_owned()))?;
-    let cipher = IpsecMb::open().map_err(|error| failed(error.to_string()))?;
-    Ok(Stage::Esp(Box::new(Esp::new(Arc::clone(gateway), part.others, cipher))))
-}
-
-fn l2_of(part: &L2Part, ports: &Ports) -> Result<L2, ChainError> {
-    let address_of = |list: &[(String, [u8; 6])], name: &str| {
-        list.iter().find(|(other, _)| other == name).map(|(_, address)| *address)
-    };
-    let mut links = Vec::new();
-    for LinkPart(one, other) in &part.links {
-        for (from, to) in [(one, other), (other, one)] {
-            // The file was held against its ports.
-            let (Some(from), Some(out)) = (ports.named(from), ports.named(to)) else { continue };
-            links.push(Link {
-                from,
-                to: out,
-                source: address_of(&part.source, to),
-                destination: address_of(&part.destination, to),
-            });
-        }
-    }
-    L2::new(&links).map_err(|error| ChainError::Function { kind: "l2", why: error.to_string() })
-}
-
 fn spawn(
     chain: &mut Chain,
     part: &SlicePart,
@@ -314,11 +240,13 @@ fn spawn(
     let (feed, changes) = feed(slice.waker());
     let (wanted, wishes) = ring::<(PortId, IpAddr)>(WANTED);
     let (filters, filters_taken) = ring(FILTERS);
+    let (swapper, swapped) = swapper();
     let worker = Worker {
         slice,
         stages,
         changes,
         filters: filters_taken,
+        swapped,
         wanted,
         doorbell: Arc::clone(&chain.doorbell),
         board: Arc::clone(&board),
@@ -341,6 +269,7 @@ fn spawn(
         filters: follows.then_some(filters),
         board,
         feed,
+        swapper,
         wanted: wishes,
         handle: Some(handle),
     });

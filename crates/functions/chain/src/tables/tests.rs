@@ -1,7 +1,7 @@
 //! Tables that follow the kernel's, against the kernel's own answers, in namespaces of our own.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
@@ -10,6 +10,7 @@ use sys::route::{self, RouteKind};
 use testbed::{Testbed, TestbedConfig};
 
 use super::*;
+use crate::file::{Rules, WhenFull};
 use crate::ports::PortInterface;
 
 /// Numbers drawn from a seed (Marsaglia's xorshift).
@@ -70,10 +71,11 @@ impl Draw {
     /// What follows `route replace` for a prefix.
     fn route(&mut self, prefix: Prefix) -> String {
         let gateway = 2 + self.below(40);
-        match (self.below(20), prefix.address().is_ipv6()) {
+        match (self.below(21), prefix.address().is_ipv6()) {
             (0, _) => format!("unreachable {prefix}"),
             (1, _) => format!("prohibit {prefix}"),
             (2, _) => format!("blackhole {prefix}"),
+            (20, _) => format!("throw {prefix}"),
             (3, _) => format!("{prefix} dev veth0"),
             (_, true) => format!("{prefix} via fd77::{gateway:x} dev veth0"),
             (_, false) => format!("{prefix} via 10.77.0.{gateway} dev veth0"),
@@ -99,9 +101,18 @@ fn ports() -> Ports {
 }
 
 fn following_the_kernel() -> Tables {
-    let part = RouterPart { routes: Routes::Kernel, icmp_per_second: None, icmp_burst: None };
+    load(Rules::Refuse).expect("netlink is there")
+}
+
+fn load(rules: Rules) -> Result<Tables, ChainError> {
+    let part = RouterPart {
+        routes: Routes::Kernel,
+        when_full: WhenFull::Drop,
+        rules,
+        icmp_per_second: None,
+        icmp_burst: None,
+    };
     Tables::load(&part, Path::new(""), ports(), BTreeSet::new(), |_, _| {})
-        .expect("netlink is there")
 }
 
 /// What the kernel would do with a packet to there, as the router would say it.
@@ -122,12 +133,14 @@ fn of_kernel(destination: IpAddr) -> Option<NextHop> {
     }
 }
 
+/// What tables would do with a packet to there. A route that says that there is none and no route
+/// are the same for the kernel.
 fn of_fib(fib: &Fib, destination: IpAddr) -> Option<NextHop> {
     let hop = match destination {
         IpAddr::V4(four) => fib.four.lookup(four.to_bits()),
         IpAddr::V6(six) => fib.six.lookup(six.to_bits()),
     };
-    fib.hop(hop).map(|hop| hop.to)
+    fib.hop(hop).map(|hop| hop.to).filter(|to| *to != NextHop::NoRoute)
 }
 
 fn bed() -> Testbed {
@@ -141,7 +154,7 @@ fn catch_up(tables: &mut Tables, fib: &mut Fib) {
     loop {
         tables.turn(clock::now()).expect("netlink is there");
         tables.steps().drain(..).for_each(|step| fib.apply(&step));
-        if tables.dump_at == Nanos::FAR_FUTURE
+        if tables.following.dump_at() == Nanos::FAR_FUTURE
             && !sys::poll::wait_readable(tables.as_fd(), Nanos::from_millis(50))
         {
             return;
@@ -188,7 +201,7 @@ fn the_next_hop_is_the_kernels_for_random_destinations_before_and_after_changes(
         ip_batch(&routes);
         let mut tables = following_the_kernel();
         let mut fib = tables.fib(seed);
-        let (four, six) = tables.rib.len();
+        let (four, six) = tables.table.rib.len();
         assert!(four > 15_000 && six > 8_000, "{four} {six}");
         let compare = |fib: &Fib, draw: &mut Draw| {
             for number in 0..2 * ASKED {
@@ -319,6 +332,29 @@ fn addresses_and_links_of_the_host_are_followed() {
         ip_batch("addr del 10.88.0.1/24 dev veth0\n");
         catch_up(&mut tables, &mut fib);
         assert!(!fib.is_own4(own.to_bits()));
+    };
+    bed.client().enter(work).expect("the namespace is there");
+}
+
+#[test]
+fn rules_of_routing_are_refused_unless_they_are_to_be_ignored_and_said_when_they_come_later() {
+    let bed = bed();
+    let work = || {
+        let mut tables = following_the_kernel();
+        let mut fib = tables.fib(7);
+        assert_eq!((tables.take_unfollowed(), tables.figures().rules_ignored), (None, 0));
+        ip_batch("rule add from 10.9.0.0/16 table 100\n");
+        catch_up(&mut tables, &mut fib);
+        let said = tables.take_unfollowed().expect("it is new");
+        assert!(said.contains("IPv4") && said.contains("(table 100)"), "{said}");
+        assert_eq!((tables.take_unfollowed(), tables.figures().rules_ignored), (None, 1));
+        let refused = load(Rules::Refuse).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("rules = \"ignore\""), "{refused}");
+        assert!(load(Rules::Ignore).is_ok());
+        ip_batch("rule del from 10.9.0.0/16 table 100\nrule add from fd09::/16 unreachable\n");
+        assert!(load(Rules::Refuse).is_err());
+        ip_batch("rule del from fd09::/16 unreachable\n");
+        assert!(load(Rules::Refuse).is_ok());
     };
     bed.client().enter(work).expect("the namespace is there");
 }

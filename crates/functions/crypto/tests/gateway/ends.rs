@@ -83,7 +83,7 @@ pub(crate) fn key(algorithm: Algorithm, sender: usize) -> [Vec<u8>; 2] {
     [drawn(algorithm.key_bytes(), 3), drawn(algorithm.auth_bytes(), 57)]
 }
 
-fn association(algorithm: Algorithm, sender: usize) -> Association {
+pub(crate) fn association(algorithm: Algorithm, sender: usize) -> Association {
     let [key, auth] = key(algorithm, sender);
     let secret = Secret::new(algorithm, &key, &auth).expect("these keys will do for a test");
     Association { spi: 0x1001 + sender as u32, secret }

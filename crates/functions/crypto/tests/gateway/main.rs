@@ -4,6 +4,7 @@
 mod ends;
 mod errors;
 mod hostile;
+mod rekey;
 mod scapy;
 mod shared;
 mod through;

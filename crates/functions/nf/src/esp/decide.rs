@@ -98,7 +98,7 @@ impl Decide<'_> {
 
     #[inline]
     fn arrive(&mut self, frame: &mut Frame, packet: &Packet, esp: Range<usize>) -> Decision {
-        match inbound::arrive(self.gateway, frame.bytes(), packet, esp) {
+        match inbound::arrive(self.gateway, frame.bytes(), packet, esp, self.now) {
             Ok(arrival) => {
                 let is_extended = self.gateway.link(arrival.tunnel).tunnel.is_extended;
                 let sequence_high = is_extended.then_some((arrival.sequence >> 32) as u32);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use base::{ChecksumState, TxChecksum};
+use base::{ChecksumState, Nanos, TxChecksum};
 use shm::Frame;
 
 use super::gateway::Gateway;
@@ -44,6 +44,7 @@ pub(crate) fn arrive(
     frame: &[u8],
     outside: &Packet,
     esp: Range<usize>,
+    now: Nanos,
 ) -> Result<Arrival, Refused> {
     let Some(&[s0, s1, s2, s3, n0, n1, n2, n3]) =
         frame.get(esp.clone()).and_then(|bytes| bytes.first_chunk())
@@ -51,7 +52,7 @@ pub(crate) fn arrive(
         return Err(Refused::BadLength);
     };
     let spi = u32::from_be_bytes([s0, s1, s2, s3]);
-    let tunnel = gateway.by_spi(spi, outside.to).ok_or(Refused::UnknownSpi)?;
+    let tunnel = gateway.by_spi(spi, outside.to, now).ok_or(Refused::UnknownSpi)?;
     let link = gateway.link(tunnel);
     let algorithm = link.tunnel.inbound.secret.algorithm();
     let fixed = ESP_BYTES + algorithm.iv_bytes() + algorithm.icv_bytes();

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use base::{ChecksumState, TxChecksum};
+use base::ChecksumState;
 use shm::Frame;
-use wire::checksum::Sum;
 
 use super::gateway::Link;
 use super::packet::{self, Packet};
@@ -43,7 +42,7 @@ pub(crate) fn wrap(frame: &mut Frame, packet: &Packet, link: &Link) -> Result<Wr
     if total_bytes > usize::from(*inner_mtu) {
         return Err(Refused::TooLong);
     }
-    complete_checksum(frame);
+    checksum::complete_here(frame);
     let algorithm = tunnel.outbound.secret.algorithm();
     let before = tunnel.outer_bytes() + ESP_BYTES + algorithm.iv_bytes();
     let behind = trailer::bytes_behind(total_bytes, algorithm.block_bytes());
@@ -91,24 +90,3 @@ pub(crate) fn wrap(frame: &mut Frame, packet: &Packet, link: &Link) -> Result<Wr
 pub(crate) const NEXT_IPV4: u8 = 4;
 /// As [`NEXT_IPV4`].
 pub(crate) const NEXT_IPV6: u8 = 41;
-
-/// Writes the checksum that the sender of a packet left to whoever transmits it: once encrypted,
-/// nobody can any more.
-#[inline]
-fn complete_checksum(frame: &mut Frame) {
-    checksum::complete_if_open(frame);
-    let meta = *frame.meta();
-    if meta.tx_checksum == TxChecksum::Complete {
-        return;
-    }
-    frame.meta_mut().tx_checksum = TxChecksum::Complete;
-    let start = usize::from(meta.tx_checksum_start);
-    let at = usize::from(meta.tx_checksum_offset);
-    if let Some(segment) = frame.bytes_mut().get_mut(start..)
-        && segment.len() >= at + 2
-    {
-        // The field holds the sum of the pseudo-header. Zero would mean to UDP that there is none.
-        let sum = Sum::ZERO.bytes(segment).udp_checksum();
-        segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-    }
-}

@@ -59,6 +59,11 @@ impl Secret {
         &self.auth[..self.algorithm.auth_bytes()]
     }
 
+    /// Whether both are for the same algorithm and all their keys are the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.algorithm == other.algorithm && self.key == other.key && self.auth == other.auth
+    }
+
     /// Whether both encrypt with the same key.
     pub fn encrypts_like(&self, other: &Self) -> bool {
         self.aes() == other.aes()

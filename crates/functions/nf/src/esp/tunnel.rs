@@ -48,6 +48,13 @@ pub struct Association {
     pub secret: Secret,
 }
 
+impl Association {
+    /// Whether both are one: the same number and the same keys.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.spi == other.spi && self.secret.is(&other.secret)
+    }
+}
+
 /// SPIs up to this one are not for associations (RFC 4303 section 2.1).
 pub(crate) const SPI_RESERVED: u32 = 255;
 /// The smallest outer packet that every host takes (RFC 791: 576 bytes).

@@ -150,6 +150,11 @@ impl Fib6 {
         self.cell_nodes[usize::from(cell)]
     }
 
+    /// The next hop of prefixes of up to 16 bits in a cell.
+    pub(crate) fn cell_hop(&self, cell: u16) -> HopId {
+        HopId(self.cell_hops[usize::from(cell)])
+    }
+
     /// Takes a step, if it is one of IPv6 routes.
     pub(crate) fn apply(&mut self, change: &FibChange) {
         match *change {

@@ -4,8 +4,8 @@
 //! (address, bits) a prefix stands right before all prefixes within it, so what is left of it is
 //! found in one walk.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 
 use super::RibError;
@@ -21,7 +21,7 @@ const SLOT_BITS: u8 = 24;
 type Routes = BTreeMap<(u32, u8), HopId>;
 
 /// All routes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Routes4 {
     /// Up to /7.
     short: Routes,
@@ -29,19 +29,49 @@ pub(super) struct Routes4 {
     routes: Routes,
     /// /24 networks with longer prefixes.
     groups: BTreeMap<u32, Group>,
-    /// Groups that are free again, and the first one that was never used.
+    /// Those of them that found no room: nothing is forwarded to them.
+    withheld: BTreeSet<u32>,
+    /// Groups that are free again, the first one that was never used, and how many there are.
     free: Vec<u16>,
     next: u16,
+    limit: u16,
 }
 
+/// A /24 network with longer prefixes.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    number: u16,
+    /// Its group in the tables, if there was one left.
+    number: Option<u16>,
     /// How many longer prefixes there are.
     prefixes: u16,
 }
 
+impl Default for Routes4 {
+    fn default() -> Self {
+        Self::with_groups(LONG_GROUPS)
+    }
+}
+
 impl Routes4 {
+    /// No routes, and room for so many groups, at most [`LONG_GROUPS`].
+    pub(super) fn with_groups(limit: u16) -> Self {
+        Self {
+            short: Routes::new(),
+            routes: Routes::new(),
+            groups: BTreeMap::new(),
+            withheld: BTreeSet::new(),
+            free: Vec::new(),
+            next: 0,
+            limit: limit.min(LONG_GROUPS),
+        }
+    }
+
+    /// Routes longer than /24 that found no room.
+    pub(super) fn withheld(&self) -> usize {
+        let prefixes = |slot| self.groups.get(slot).map_or(0, |group| usize::from(group.prefixes));
+        self.withheld.iter().map(prefixes).sum()
+    }
+
     pub(super) fn get(&self, address: u32, bits: u8) -> Option<HopId> {
         self.of(bits).get(&(address, bits)).copied()
     }
@@ -50,58 +80,75 @@ impl Routes4 {
         self.short.len() + self.routes.len()
     }
 
+    pub(super) fn each(&self, each: &mut dyn FnMut(u32, u8, HopId)) {
+        for ((address, bits), hop) in self.short.iter().chain(&self.routes) {
+            each(*address, *bits, *hop);
+        }
+    }
+
     fn of(&self, bits: u8) -> &Routes {
         if bits < FIRST_BITS { &self.short } else { &self.routes }
     }
 
-    /// Takes a route without writing any table; what it replaces.
+    /// Takes a route without writing any table; what it replaces. An error: it is known, but
+    /// nothing is forwarded to its /24 network until there is room.
     pub(super) fn insert(
         &mut self,
         address: u32,
         bits: u8,
         hop: HopId,
-    ) -> Result<Option<HopId>, RibError> {
+    ) -> (Option<HopId>, Result<(), RibError>) {
         if bits < FIRST_BITS {
-            return Ok(self.short.insert((address, bits), hop));
+            return (self.short.insert((address, bits), hop), Ok(()));
         }
-        if bits <= SLOT_BITS {
-            return Ok(self.routes.insert((address, bits), hop));
-        }
-        let group = match self.groups.get(&(address >> 8)) {
-            Some(group) => *group,
-            None => Group { number: self.take_group()?, prefixes: 0 },
-        };
         let replaced = self.routes.insert((address, bits), hop);
+        if bits <= SLOT_BITS {
+            return (replaced, Ok(()));
+        }
+        let slot = address >> 8;
+        let group = match self.groups.get(&slot) {
+            Some(group) => *group,
+            None => Group { number: self.take_group(), prefixes: 0 },
+        };
+        if group.number.is_none() {
+            self.withheld.insert(slot);
+        }
         let prefixes = group.prefixes + u16::from(replaced.is_none());
-        self.groups.insert(address >> 8, Group { prefixes, ..group });
-        Ok(replaced)
+        self.groups.insert(slot, Group { prefixes, ..group });
+        (replaced, group.number.map(drop).ok_or(RibError::LongPrefixes))
     }
 
-    /// Takes a route and says what that writes; what it replaces.
+    /// Takes a route and says what that writes; otherwise as [`Self::insert`].
     pub(super) fn set(
         &mut self,
         address: u32,
         bits: u8,
         hop: HopId,
         emit: &mut dyn FnMut(FibChange),
-    ) -> Result<Option<HopId>, RibError> {
+    ) -> (Option<HopId>, Result<(), RibError>) {
         let slot = address >> 8;
         let was_extended = self.groups.contains_key(&slot);
-        let replaced = self.insert(address, bits, hop)?;
+        let done = self.insert(address, bits, hop);
         if bits < FIRST_BITS {
             self.spread_short(address, bits, hop, emit);
-            return Ok(replaced);
+            return done;
         }
         if let Some(group) = self.groups.get(&slot)
             && !was_extended
         {
-            // First what the network had as a whole, so that the tables are right after each step.
-            let (group, before) = (group.number, self.cover(slot << 8, SLOT_BITS + 1));
-            emit(FibChange::Fill8 { group, first: 0, count: 256, hop: before });
-            emit(FibChange::Extend { slot, group });
+            match group.number {
+                // First what the network had as a whole, so that the tables are right after each
+                // step.
+                Some(group) => {
+                    let before = self.cover(slot << 8, SLOT_BITS + 1);
+                    emit(FibChange::Fill8 { group, first: 0, count: 256, hop: before });
+                    emit(FibChange::Extend { slot, group });
+                }
+                None => emit(FibChange::Fill24 { first: slot, count: 1, hop: HopId::NO_ROOM }),
+            }
         }
         self.spread(address, bits, hop, emit);
-        Ok(replaced)
+        done
     }
 
     /// Removes a route and says what that writes; what it was.
@@ -124,10 +171,15 @@ impl Routes4 {
         {
             group.prefixes -= 1;
             if group.prefixes == 0 {
-                self.free.push(group.number);
+                let number = group.number;
                 self.groups.remove(&slot);
+                self.withheld.remove(&slot);
                 let hop = self.cover(slot << 8, SLOT_BITS + 1);
                 emit(FibChange::Fill24 { first: slot, count: 1, hop });
+                if let Some(number) = number {
+                    self.free.push(number);
+                    self.place_withheld(emit);
+                }
                 return Some(removed);
             }
         }
@@ -150,25 +202,45 @@ impl Routes4 {
                 pieces(slot, slot + (1 << (SLOT_BITS - bits)) - 1, &mut |first, count| {
                     table.fill24(first, count, *hop);
                 });
-            } else if let Some(group) = self.groups.get(&slot) {
+            } else if let Some(group) = self.groups.get(&slot).and_then(|group| group.number) {
                 if let Some(whole) = table.whole(slot) {
-                    table.fill8(group.number, 0, 256, whole);
-                    table.extend(slot, group.number);
+                    table.fill8(group, 0, 256, whole);
+                    table.extend(slot, group);
                 }
-                table.fill8(group.number, *address as u8, 1 << (32 - bits), *hop);
+                table.fill8(group, *address as u8, 1 << (32 - bits), *hop);
+            } else {
+                table.fill24(slot, 1, HopId::NO_ROOM);
             }
         }
     }
 
-    fn take_group(&mut self) -> Result<u16, RibError> {
+    fn take_group(&mut self) -> Option<u16> {
         if let Some(number) = self.free.pop() {
-            return Ok(number);
+            return Some(number);
         }
-        if self.next == LONG_GROUPS {
-            return Err(RibError::LongPrefixes);
+        if self.next == self.limit {
+            return None;
         }
         self.next += 1;
-        Ok(self.next - 1)
+        Some(self.next - 1)
+    }
+
+    /// Gives a free group to a network that waits for one: filled first, and then in force.
+    fn place_withheld(&mut self, emit: &mut dyn FnMut(FibChange)) {
+        let Some(slot) = self.withheld.pop_first() else { return };
+        let (Some(number), Some(group)) = (self.take_group(), self.groups.get_mut(&slot)) else {
+            return;
+        };
+        group.number = Some(number);
+        let first = slot << 8;
+        let hop = self.cover(first, SLOT_BITS + 1);
+        emit(FibChange::Fill8 { group: number, first: 0, count: 256, hop });
+        for ((address, bits), hop) in self.routes.range((first, SLOT_BITS + 1)..=(first | 0xff, 32))
+        {
+            let count = 1 << (32 - bits);
+            emit(FibChange::Fill8 { group: number, first: *address as u8, count, hop: *hop });
+        }
+        emit(FibChange::Extend { slot, group: number });
     }
 
     /// The next hop of the longest prefix of less than `bits` bits that has `address`, those apart
@@ -220,7 +292,9 @@ fn fill_range(
             let from = first.max(extended << 8);
             let to = last.min(extended << 8 | 0xff);
             let count = (to - from + 1) as u16;
-            emit(FibChange::Fill8 { group: group.number, first: from as u8, count, hop });
+            if let Some(group) = group.number {
+                emit(FibChange::Fill8 { group, first: from as u8, count, hop });
+            }
             slot = extended + 1;
             // The next run may begin in this one.
             if to != extended << 8 | 0xff {

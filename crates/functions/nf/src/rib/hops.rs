@@ -11,17 +11,28 @@ use crate::fib::{FibChange, Hop, HopId, Neighbour, NextHop};
 /// What is known of neighbours.
 type Known = BTreeMap<(PortId, IpAddr), Neighbour>;
 
+/// The numbers below are [`HopId::NONE`] and [`HopId::NO_ROOM`].
+const FIRST: usize = HopId::NO_ROOM.index() + 1;
+
 /// Each next hop that at least one route names, with its number.
 #[derive(Debug, Default)]
 pub(super) struct Hops {
     numbers: BTreeMap<NextHop, HopId>,
-    /// By number: the next hop and how many routes name it. The first one is none.
+    /// By number: the next hop and how many routes name it; from [`FIRST`] on.
     hops: Vec<Option<(NextHop, u32)>>,
     /// Numbers that are free again.
     free: Vec<HopId>,
 }
 
 impl Hops {
+    /// Whether there is a number for `to`.
+    pub(super) fn has_room_for(&self, to: NextHop) -> bool {
+        to == NextHop::NoRoom
+            || self.numbers.contains_key(&to)
+            || !self.free.is_empty()
+            || self.hops.len() < usize::from(HopId::LIMIT)
+    }
+
     /// The number of `to`, for one more route.
     pub(super) fn take(
         &mut self,
@@ -29,6 +40,9 @@ impl Hops {
         known: &Known,
         emit: &mut dyn FnMut(FibChange),
     ) -> Result<HopId, RibError> {
+        if to == NextHop::NoRoom {
+            return Ok(HopId::NO_ROOM);
+        }
         if let Some(id) = self.numbers.get(&to) {
             if let Some(Some((_, routes))) = self.hops.get_mut(id.index()) {
                 *routes += 1;
@@ -38,7 +52,7 @@ impl Hops {
         let id = match self.free.pop() {
             Some(id) => id,
             None => {
-                let next = u16::try_from(self.hops.len().max(1)).unwrap_or(HopId::LIMIT);
+                let next = u16::try_from(self.hops.len().max(FIRST)).unwrap_or(HopId::LIMIT);
                 if next >= HopId::LIMIT {
                     return Err(RibError::NextHops);
                 }
@@ -67,6 +81,9 @@ impl Hops {
 
     /// The next hop of that number.
     pub(super) fn get(&self, id: HopId) -> Option<NextHop> {
+        if id == HopId::NO_ROOM {
+            return Some(NextHop::NoRoom);
+        }
         self.hops.get(id.index())?.as_ref().map(|(to, _)| *to)
     }
 

@@ -4,16 +4,26 @@
 //! tells the data threads to do. Children (and next hops) of a node lie side by side, so one more
 //! of them means a new place for all: that is written first, and then the node that names it. After
 //! each step the trie is whole.
+//!
+//! A route that finds no room is known but withheld, and with it its whole cell: by the shorter
+//! prefixes that did find room its packets would go to the wrong router. It is tried again when a
+//! route goes.
+
+mod nodes;
+mod path;
+mod withheld;
 
 use std::collections::BTreeMap;
 
 use super::RibError;
 use super::blocks::Blocks;
-use crate::fib::{CELLS, Fib6, FibChange, HopId, NODES, Node, STRIDE, index_of};
+use crate::fib::{CELLS, Fib6, FibChange, HopId, NODES, Node};
 use crate::prefix::mask6;
+use path::{CELL_BITS, TriePath, child_of};
+use withheld::Withheld;
 
-/// Prefixes of up to this many bits are in the cells.
-const CELL_BITS: u8 = 16;
+/// What one new route can take: a run of children on each level, and one of next hops.
+const RUNS_A_ROUTE: u32 = 20;
 
 /// All routes.
 #[derive(Debug)]
@@ -25,33 +35,70 @@ pub(super) struct Routes6 {
     hops: Blocks,
     /// Routes in the trie.
     long: usize,
+    withheld: Withheld,
 }
 
 impl Default for Routes6 {
     fn default() -> Self {
-        Self {
-            short: BTreeMap::new(),
-            table: Fib6::new(),
-            nodes: Blocks::new(NODES),
-            hops: Blocks::new(NODES),
-            long: 0,
-        }
+        Self::with_nodes(NODES)
     }
 }
 
 impl Routes6 {
-    pub(super) fn table(&self) -> &Fib6 {
-        &self.table
+    /// No routes, and room for so many nodes, and next hops in them, at most [`NODES`].
+    pub(super) fn with_nodes(limit: u32) -> Self {
+        let limit = limit.min(NODES);
+        Self {
+            short: BTreeMap::new(),
+            table: Fib6::new(),
+            nodes: Blocks::new(limit),
+            hops: Blocks::new(limit),
+            long: 0,
+            withheld: Withheld::default(),
+        }
+    }
+
+    /// The table as data threads have it.
+    pub(super) fn table(&self) -> Fib6 {
+        let mut table = self.table.clone();
+        for cell in self.withheld.cells() {
+            withhold(cell, &mut |change| table.apply(&change));
+        }
+        table
+    }
+
+    /// Routes that found no room.
+    pub(super) fn withheld(&self) -> usize {
+        self.withheld.len()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.short.len() + self.long
+        self.short.len() + self.long + self.withheld.len()
     }
 
     pub(super) fn get(&self, address: u128, bits: u8) -> Option<HopId> {
         if bits <= CELL_BITS {
             return self.short.get(&(address, bits)).copied();
         }
+        let withheld = self.withheld.get(cell_of(address), (address, bits));
+        withheld.or_else(|| self.get_placed(address, bits))
+    }
+
+    pub(super) fn each(&self, each: &mut dyn FnMut(u128, u8, HopId)) {
+        for ((address, bits), hop) in &self.short {
+            each(*address, *bits, *hop);
+        }
+        self.withheld.each(each);
+        for cell in 0..=u16::MAX {
+            let root = self.table.root(cell);
+            if root != 0 {
+                self.each_below(root, u128::from(cell) << 112, CELL_BITS, each);
+            }
+        }
+    }
+
+    /// The same of a route longer than /16 that found room.
+    fn get_placed(&self, address: u128, bits: u8) -> Option<HopId> {
         let place = TriePath::of(address, bits);
         let mut at = self.table.root(cell_of(address));
         for &index in place.way() {
@@ -62,27 +109,49 @@ impl Routes6 {
             .then(|| self.table.hop(node.first_hop + Node::rank(node.prefixes, place.bit)))
     }
 
-    /// Takes a route and says what that writes; what it replaces.
+    /// Takes a route and says what that writes; what it replaces. An error: it is known, but
+    /// nothing is forwarded to its cell until there is room.
     pub(super) fn set(
         &mut self,
         address: u128,
         bits: u8,
         hop: HopId,
         emit: &mut dyn FnMut(FibChange),
-    ) -> Result<Option<HopId>, RibError> {
+    ) -> (Option<HopId>, Result<(), RibError>) {
         if bits <= CELL_BITS {
             let replaced = self.short.insert((address, bits), hop);
             self.spread(address, bits, hop, emit);
-            return Ok(replaced);
+            return (replaced, Ok(()));
         }
-        if !self.nodes.has_room() || !self.hops.has_room() {
-            return Err(RibError::Nodes);
+        let (cell, key) = (cell_of(address), (address, bits));
+        let is_withheld = self.withheld.get(cell, key).is_some();
+        if !is_withheld && let Some(replaced) = self.insert(address, bits, hop, emit) {
+            return (replaced, Ok(()));
+        }
+        let (replaced, is_first) = self.withheld.insert(cell, key, hop);
+        if is_first {
+            withhold(cell, emit);
+        }
+        (replaced, Err(RibError::Nodes))
+    }
+
+    /// Puts a route into the trie; nothing when there is no room, else what it replaces.
+    fn insert(
+        &mut self,
+        address: u128,
+        bits: u8,
+        hop: HopId,
+        emit: &mut dyn FnMut(FibChange),
+    ) -> Option<Option<HopId>> {
+        let is_new = self.get_placed(address, bits).is_none();
+        if is_new && !(self.nodes.has_room_for(RUNS_A_ROUTE) && self.hops.has_room_for(1)) {
+            return None;
         }
         let place = TriePath::of(address, bits);
         let cell = cell_of(address);
         let mut at = self.table.root(cell);
         if at == 0 {
-            at = self.nodes.take(1).ok_or(RibError::Nodes)?;
+            at = self.nodes.take(1)?;
             self.write(FibChange::Node { at, node: Node::default() }, emit);
             self.write(FibChange::Root { cell, node: at }, emit);
         }
@@ -101,27 +170,32 @@ impl Routes6 {
         address: u128,
         bits: u8,
         emit: &mut dyn FnMut(FibChange),
-    ) -> Result<Option<HopId>, RibError> {
+    ) -> Option<HopId> {
         if bits <= CELL_BITS {
-            let Some(removed) = self.short.remove(&(address, bits)) else { return Ok(None) };
+            let removed = self.short.remove(&(address, bits))?;
             let cover = (0..bits)
                 .rev()
                 .find_map(|bits| self.short.get(&(address & mask6(bits), bits)).copied());
             self.spread(address, bits, cover.unwrap_or(HopId::NONE), emit);
-            return Ok(Some(removed));
+            return Some(removed);
         }
-        let Some(removed) = self.get(address, bits) else { return Ok(None) };
-        let place = TriePath::of(address, bits);
         let cell = cell_of(address);
+        if let Some((removed, is_last)) = self.withheld.remove(cell, (address, bits)) {
+            if is_last {
+                self.show(cell, emit);
+            }
+            return Some(removed);
+        }
+        let removed = self.get_placed(address, bits)?;
+        let place = TriePath::of(address, bits);
         // The nodes from the cell to the route, so that those that are then empty can go.
         let mut parents = Vec::with_capacity(place.way().len());
         let mut at = self.table.root(cell);
         for &index in place.way() {
             parents.push((at, index));
-            let Some(child) = child_of(at, &self.table.node(at), index) else { return Ok(None) };
-            at = child;
+            at = child_of(at, &self.table.node(at), index)?;
         }
-        self.cut(at, place.bit, emit)?;
+        self.cut(cell, at, place.bit, emit);
         while let node = self.table.node(at)
             && node.children == 0
             && node.prefixes == 0
@@ -131,119 +205,30 @@ impl Routes6 {
                 self.nodes.give(at, 1);
                 break;
             };
-            // Without room for the others' new place the empty node stays, which harms nobody.
-            if self.remove_child(parent, index, emit).is_err() {
-                break;
-            }
+            self.remove_child(cell, parent, index, emit);
             at = parent;
         }
-        Ok(Some(removed))
+        self.place_withheld(emit);
+        Some(removed)
     }
 
-    /// Does a step here, and hands it over for the data threads.
-    fn write(&mut self, change: FibChange, emit: &mut dyn FnMut(FibChange)) {
-        self.table.apply(&change);
-        emit(change);
+    /// Puts routes that were withheld where there is room now.
+    fn place_withheld(&mut self, emit: &mut dyn FnMut(FibChange)) {
+        while let Some((cell, (address, bits), hop)) = self.withheld.first() {
+            // While its cell is withheld, what is written there does not show.
+            if self.insert(address, bits, hop, emit).is_none() {
+                return;
+            }
+            if let Some((_, true)) = self.withheld.remove(cell, (address, bits)) {
+                self.show(cell, emit);
+            }
+        }
     }
 
-    /// Gives the node at `at` an empty child; its number.
-    fn add_child(
-        &mut self,
-        at: u32,
-        index: u32,
-        emit: &mut dyn FnMut(FibChange),
-    ) -> Result<u32, RibError> {
-        let node = self.table.node(at);
-        let (count, rank) = (node.children.count_ones(), Node::rank(node.children, index));
-        let first_child = self.nodes.take(count + 1).ok_or(RibError::Nodes)?;
-        for child in 0..count {
-            let moved = self.table.node(node.first_child + child);
-            let to = first_child + child + u32::from(child >= rank);
-            self.write(FibChange::Node { at: to, node: moved }, emit);
-        }
-        self.write(FibChange::Node { at: first_child + rank, node: Node::default() }, emit);
-        let children = node.children | 1 << index;
-        self.write(FibChange::Node { at, node: Node { children, first_child, ..node } }, emit);
-        if count > 0 {
-            self.nodes.give(node.first_child, count);
-        }
-        Ok(first_child + rank)
-    }
-
-    /// Takes a child from the node at `at`.
-    fn remove_child(
-        &mut self,
-        at: u32,
-        index: u32,
-        emit: &mut dyn FnMut(FibChange),
-    ) -> Result<(), RibError> {
-        let node = self.table.node(at);
-        let (count, rank) = (node.children.count_ones(), Node::rank(node.children, index));
-        let first_child = match count {
-            1 => 0,
-            _ => self.nodes.take(count - 1).ok_or(RibError::Nodes)?,
-        };
-        for child in (0..count).filter(|child| *child != rank) {
-            let moved = self.table.node(node.first_child + child);
-            let to = first_child + child - u32::from(child > rank);
-            self.write(FibChange::Node { at: to, node: moved }, emit);
-        }
-        let children = node.children & !(1 << index);
-        self.write(FibChange::Node { at, node: Node { children, first_child, ..node } }, emit);
-        self.nodes.give(node.first_child, count);
-        Ok(())
-    }
-
-    /// Gives the node at `at` a prefix; the next hop that it replaces.
-    fn put(
-        &mut self,
-        at: u32,
-        bit: u32,
-        hop: HopId,
-        emit: &mut dyn FnMut(FibChange),
-    ) -> Result<Option<HopId>, RibError> {
-        let node = self.table.node(at);
-        let (count, rank) = (node.prefixes.count_ones(), Node::rank(node.prefixes, bit));
-        if node.prefixes >> bit & 1 != 0 {
-            let place = node.first_hop + rank;
-            let replaced = self.table.hop(place);
-            self.write(FibChange::NodeHop { at: place, hop }, emit);
-            return Ok(Some(replaced));
-        }
-        let first_hop = self.hops.take(count + 1).ok_or(RibError::Nodes)?;
-        for other in 0..count {
-            let moved = self.table.hop(node.first_hop + other);
-            let to = first_hop + other + u32::from(other >= rank);
-            self.write(FibChange::NodeHop { at: to, hop: moved }, emit);
-        }
-        self.write(FibChange::NodeHop { at: first_hop + rank, hop }, emit);
-        let prefixes = node.prefixes | 1 << bit;
-        self.write(FibChange::Node { at, node: Node { prefixes, first_hop, ..node } }, emit);
-        if count > 0 {
-            self.hops.give(node.first_hop, count);
-        }
-        self.long += 1;
-        Ok(None)
-    }
-
-    /// Takes a prefix from the node at `at`.
-    fn cut(&mut self, at: u32, bit: u32, emit: &mut dyn FnMut(FibChange)) -> Result<(), RibError> {
-        let node = self.table.node(at);
-        let (count, rank) = (node.prefixes.count_ones(), Node::rank(node.prefixes, bit));
-        let first_hop = match count {
-            1 => 0,
-            _ => self.hops.take(count - 1).ok_or(RibError::Nodes)?,
-        };
-        for other in (0..count).filter(|other| *other != rank) {
-            let moved = self.table.hop(node.first_hop + other);
-            let to = first_hop + other - u32::from(other > rank);
-            self.write(FibChange::NodeHop { at: to, hop: moved }, emit);
-        }
-        let prefixes = node.prefixes & !(1 << bit);
-        self.write(FibChange::Node { at, node: Node { prefixes, first_hop, ..node } }, emit);
-        self.hops.give(node.first_hop, count);
-        self.long -= 1;
-        Ok(())
+    /// Lets the data threads see a cell that was withheld.
+    fn show(&self, cell: u16, emit: &mut dyn FnMut(FibChange)) {
+        emit(FibChange::Root { cell, node: self.table.root(cell) });
+        emit(FibChange::Fill16 { first: cell, count: 1, hop: self.table.cell_hop(cell) });
     }
 
     /// Gives `hop` to the cells of the prefix that no longer one of those up to /16 has.
@@ -271,40 +256,10 @@ impl Routes6 {
     }
 }
 
-/// Where in the trie a prefix longer than /16 is.
-struct TriePath {
-    /// The children on the way from the cell's node.
-    way: [u32; 18],
-    levels: usize,
-    /// Its bit in the last one.
-    bit: u32,
-}
-
-impl TriePath {
-    fn of(address: u128, bits: u8) -> Self {
-        let below = u32::from(bits - CELL_BITS);
-        let mut rest = address << CELL_BITS;
-        let mut way = [0; 18];
-        // At most 112 bits are below the cell: 18 whole levels, and four bits in the last node.
-        let levels = (below / STRIDE) as usize;
-        for index in way.iter_mut().take(levels) {
-            *index = index_of(rest);
-            rest <<= STRIDE;
-        }
-        let length = below % STRIDE;
-        let bit = (1 << length) - 1 + (index_of(rest) >> (STRIDE - length));
-        Self { way, levels, bit }
-    }
-
-    fn way(&self) -> &[u32] {
-        &self.way[..self.levels]
-    }
-}
-
-/// The child `index` of the node numbered `at`; number zero is no node and has none.
-fn child_of(at: u32, node: &Node, index: u32) -> Option<u32> {
-    (at != 0 && node.children >> index & 1 != 0)
-        .then(|| node.first_child + Node::rank(node.children, index))
+/// Takes a cell from the data threads: what is for it is dropped.
+fn withhold(cell: u16, emit: &mut dyn FnMut(FibChange)) {
+    emit(FibChange::Fill16 { first: cell, count: 1, hop: HopId::NO_ROOM });
+    emit(FibChange::Root { cell, node: 0 });
 }
 
 const fn cell_of(address: u128) -> u16 {

@@ -26,8 +26,10 @@ pub(super) enum Stop {
     Blackhole,
     Unreachable { is_ipv6: bool },
     Prohibited,
+    NoRoom,
     Expired,
     TooBig { mtu: u32 },
+    FragmentsNoRoom,
     Held,
     NeighbourUnknown,
     NeighbourFailed,
@@ -72,10 +74,19 @@ counters! {
         unreachable,
         /// Packets to where a route says that it is forbidden, dropped; the sender is told.
         prohibited,
+        /// Packets to where a route may lead that found no room in the tables, dropped.
+        no_room,
         /// Packets whose TTL or hop limit ended here, dropped; the sender is told.
         expired,
-        /// Packets longer than their next link takes, dropped; the sender is told.
+        /// Packets longer than their next link takes that must not be cut, dropped; the sender is
+        /// told.
         too_big,
+        /// IPv4 packets longer than their next link takes that were cut into fragments; each
+        /// fragment is counted as forwarded.
+        fragmented,
+        /// IPv4 packets longer than their next link takes, for whose fragments there was no room,
+        /// dropped.
+        fragments_no_room,
         /// Packets kept until their neighbour's link address is known; once they go on they are
         /// counted anew.
         held,
@@ -121,8 +132,10 @@ impl Stop {
             Self::Blackhole => &mut counters.blackhole,
             Self::Unreachable { .. } => &mut counters.unreachable,
             Self::Prohibited => &mut counters.prohibited,
+            Self::NoRoom => &mut counters.no_room,
             Self::Expired => &mut counters.expired,
             Self::TooBig { .. } => &mut counters.too_big,
+            Self::FragmentsNoRoom => &mut counters.fragments_no_room,
             Self::Held => &mut counters.held,
             Self::NeighbourUnknown => &mut counters.neighbour_unknown,
             Self::NeighbourFailed => &mut counters.neighbour_failed,

@@ -2,6 +2,7 @@
 
 mod held;
 mod hostile;
+mod pieces;
 
 use std::collections::BTreeMap;
 
@@ -269,6 +270,29 @@ fn a_tag_that_the_port_took_off_is_not_routed() {
     router.process(&mut batch, &mut verdicts, Nanos::ZERO);
     assert_eq!((verdicts[0], router.counts().tagged), (Verdict::Drop, 1));
     frames.give(batch);
+}
+
+#[test]
+fn a_tag_that_names_a_priority_and_no_vlan_is_taken_off() {
+    for packet in [udp(FOUR, b"hello to bob and padding"), udp(SIX, b"hello to bob")] {
+        for (tag, expected) in [
+            ([0x81, 0x00, 0xe0, 0x00], Some(forwarded(&packet, BOB_MAC))),
+            ([0x81, 0x00, 0xe0, 0x05], None),
+            ([0x88, 0xa8, 0xe0, 0x00], None),
+        ] {
+            let mut router = router();
+            let tagged = [&packet[..12], &tag, &packet[12..]].concat();
+            let (verdict, bytes) = run(&mut router, &tagged);
+            match expected {
+                Some(expected) => assert_eq!((verdict, bytes), (Verdict::Out(OUT), expected)),
+                None => assert_eq!(router.counts().tagged, 1, "{tag:x?}"),
+            }
+        }
+    }
+    let mut router = router();
+    for cut in 12..20 {
+        run(&mut router, &[&udp(FOUR, b"")[..12], &[0x81, 0, 0, 0, 8, 0, 0x45, 0]].concat()[..cut]);
+    }
 }
 
 #[test]

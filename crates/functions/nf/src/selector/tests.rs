@@ -28,3 +28,15 @@ fn what_no_packet_can_be_is_refused_with_a_sentence() {
     let error = icmp.compile().map(|_| ()).expect_err("ICMP has no ports");
     assert!(error.to_string().starts_with("protocol 1 has no ports"), "{error}");
 }
+
+#[test]
+fn a_selector_says_what_it_is_about() {
+    let mut selector = Selector::default();
+    assert_eq!(selector.to_string(), "from any to any");
+    selector.protocol = Some(6);
+    selector.source = "10.0.0.0/8".parse().ok();
+    selector.destination_ports = PortRange::new(22, 22);
+    assert_eq!(selector.to_string(), "protocol 6 from 10.0.0.0/8 to any port 22");
+    selector.source_ports = PortRange::new(1024, 2047);
+    assert!(selector.to_string().contains("10.0.0.0/8 port 1024-2047"));
+}

@@ -2,7 +2,6 @@
 
 use toml::de::DeValue;
 
-use super::port_number;
 use crate::file::FileError;
 use crate::file::section::{Section, Source, list, text};
 use crate::file::slice::SlicePart;
@@ -85,7 +84,7 @@ pub(super) fn agree(
     let destinations = l2.destination.iter().map(|(name, _)| ("destination", name));
     let links = l2.links.iter().flat_map(|link| [("links", &link.0), ("links", &link.1)]);
     for (key, name) in links.chain(sources).chain(destinations) {
-        if port_number(slice, name).is_none() {
+        if slice.port_number(name).is_none() {
             let ports = slice.ports.iter().filter_map(|port| port.interface());
             let says = format!(
                 "names {name:?}, which is no port of the slices: those are {}",

@@ -109,7 +109,7 @@ fn what_leads_nowhere_or_elsewhere_is_known_as_that() {
     assert_eq!(to(&|entry| entry.interface = 5), Some(NextHop::Local));
     assert_eq!(to(&|entry| entry.kind = EntryKind::Blackhole), Some(NextHop::Blackhole));
     assert_eq!(to(&|entry| entry.kind = EntryKind::Prohibit), Some(NextHop::Prohibit));
-    assert_eq!(to(&|entry| entry.kind = EntryKind::Throw), Some(NextHop::Unreachable));
+    assert_eq!(to(&|entry| entry.kind = EntryKind::Throw), Some(NextHop::NoRoute));
     assert_eq!(to(&|entry| entry.is_alive = false), None);
     assert_eq!(to(&|entry| entry.tos = 8), None);
 }

@@ -32,7 +32,7 @@ fn the_rate_of_a_policer_is_that_of_all_slices_together() {
     };
     let ports = Ports::new(vec![interface("a", 1), interface("b", 2)]);
     let parts = Parts { ports: &ports, tables: None, gateway: None };
-    let mut all = all_stages(&parts, &file).expect("functions");
+    let mut all = all_stages(&parts, &file, &|_| false).expect("functions");
     assert_eq!(all.len(), 2);
     let pool = FramePool::new(PoolConfig { frames: 16, chunk_bytes: 2048, numa_node: None });
     let mut pool = pool.expect("a small pool");

@@ -1,0 +1,127 @@
+//! The functions of all slices, made of their parts of the file.
+
+use std::sync::Arc;
+
+use calisto_nf::esp::Gateway;
+use calisto_nf::l2::Link;
+use calisto_nf::router::RouterSettings;
+use calisto_nf::{Acl, Esp, Fib, L2, Policer, Router};
+use crypto::IpsecMb;
+
+use crate::error::ChainError;
+use crate::file::{
+    AclPart, ChainFile, EspPart, FunctionPart, L2Part, LinkPart, PolicerPart,
+    RouterPart,
+};
+use crate::ports::Ports;
+use crate::stage::Stage;
+use crate::tables::Tables;
+
+/// What functions are made from.
+pub(super) struct Parts<'a> {
+    pub(super) ports: &'a Ports,
+    /// None: routers begin with empty ones.
+    pub(super) tables: Option<&'a Tables>,
+    pub(super) gateway: Option<&'a Arc<Gateway>>,
+}
+
+/// The functions of all slices; stand-ins for those that `are_kept`, by their place.
+pub(super) fn all_stages(
+    parts: &Parts,
+    file: &ChainFile,
+    are_kept: &dyn Fn(usize) -> bool,
+) -> Result<Vec<Vec<Stage>>, ChainError> {
+    let mut all: Vec<Vec<Stage>> = Vec::with_capacity(file.slices.len());
+    for _ in &file.slices {
+        let stages = stages(parts, file, all.first(), are_kept)?;
+        all.push(stages);
+    }
+    Ok(all)
+}
+
+/// The functions of one slice. Each slice has its own, tables and all; but a rate is that of the
+/// whole chain, so they share what limits it with those of the first slice.
+fn stages(
+    parts: &Parts,
+    file: &ChainFile,
+    first: Option<&Vec<Stage>>,
+    are_kept: &dyn Fn(usize) -> bool,
+) -> Result<Vec<Stage>, ChainError> {
+    let make = |(index, function): (usize, &FunctionPart)| {
+        if are_kept(index) {
+            return Ok(Stage::stand_in());
+        }
+        let first = first.and_then(|stages| stages.get(index));
+        match (function, first) {
+            (FunctionPart::Router(router), Some(Stage::Router(first))) => {
+                let router = router_of(router, parts)?.sharing_limits_with(first);
+                Ok(Stage::Router(Box::new(router)))
+            }
+            (FunctionPart::Router(router), _) => {
+                Ok(Stage::Router(Box::new(router_of(router, parts)?)))
+            }
+            (FunctionPart::Acl(acl), _) => acl_of(acl),
+            (FunctionPart::Policer(_), Some(Stage::Policer(first))) => {
+                Ok(Stage::Policer(Box::new(first.sharing_limits())))
+            }
+            (FunctionPart::Policer(policer), _) => policer_of(policer),
+            (FunctionPart::L2(l2), _) => Ok(Stage::L2(l2_of(l2, parts.ports)?)),
+            (FunctionPart::Esp(esp), _) => esp_of(esp, parts),
+        }
+    };
+    file.functions.iter().enumerate().map(make).collect()
+}
+
+fn router_of(part: &RouterPart, parts: &Parts) -> Result<Router, ChainError> {
+    let seed = u64::from_ne_bytes(sys::random::bytes()?);
+    let fib = parts.tables.map_or_else(|| Fib::new(seed), |tables| tables.fib(seed));
+    let default = RouterSettings::default();
+    let settings = RouterSettings {
+        icmp_per_second: part.icmp_per_second.unwrap_or(default.icmp_per_second),
+        icmp_burst: part.icmp_burst.unwrap_or(default.icmp_burst),
+    };
+    Ok(Router::new(fib, &settings).holding_packets())
+}
+
+fn acl_of(AclPart { rules, default, not_ip }: &AclPart) -> Result<Stage, ChainError> {
+    let acl = Acl::new(rules, *default, *not_ip);
+    let acl = acl.map_err(|wrong| ChainError::Function { kind: "acl", why: wrong.to_string() })?;
+    Ok(Stage::Acl(Box::new(acl)))
+}
+
+fn policer_of(part: &PolicerPart) -> Result<Stage, ChainError> {
+    let seed = u64::from_ne_bytes(sys::random::bytes()?);
+    let failed = |wrong: calisto_nf::policer::PolicerError| ChainError::Function {
+        kind: "policer",
+        why: wrong.to_string(),
+    };
+    Ok(Stage::Policer(Box::new(Policer::new(&part.classes, seed).map_err(failed)?)))
+}
+
+/// Every slice has its own part of the library; the tunnels are one for all.
+fn esp_of(part: &EspPart, parts: &Parts) -> Result<Stage, ChainError> {
+    let failed = |why: String| ChainError::Function { kind: "esp", why };
+    let gateway = parts.gateway.ok_or_else(|| failed("it has no tunnels".to_owned()))?;
+    let cipher = IpsecMb::open().map_err(|error| failed(error.to_string()))?;
+    Ok(Stage::Esp(Box::new(Esp::new(Arc::clone(gateway), part.others, cipher))))
+}
+
+fn l2_of(part: &L2Part, ports: &Ports) -> Result<L2, ChainError> {
+    let address_of = |list: &[(String, [u8; 6])], name: &str| {
+        list.iter().find(|(other, _)| other == name).map(|(_, address)| *address)
+    };
+    let mut links = Vec::new();
+    for LinkPart(one, other) in &part.links {
+        for (from, to) in [(one, other), (other, one)] {
+            // The file was held against its ports.
+            let (Some(from), Some(out)) = (ports.named(from), ports.named(to)) else { continue };
+            links.push(Link {
+                from,
+                to: out,
+                source: address_of(&part.source, to),
+                destination: address_of(&part.destination, to),
+            });
+        }
+    }
+    L2::new(&links).map_err(|error| ChainError::Function { kind: "l2", why: error.to_string() })
+}

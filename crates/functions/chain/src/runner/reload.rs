@@ -1,0 +1,147 @@
+//! A running chain gets another file: all of it is made ready first, and then put in force, or
+//! nothing is.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use calisto_nf::esp::Gateway;
+use sys::clock;
+
+use super::make::{Parts, all_stages};
+use super::{Chain, Event, launch};
+use crate::error::ChainError;
+use crate::file::{ChainFile, FunctionPart};
+use crate::stage::Stage;
+use crate::swap::{Origin, Swap};
+use crate::tunnels;
+
+/// Threads look for other functions between two batches; one that does not is stuck.
+const WITHIN: Duration = Duration::from_secs(5);
+
+impl Chain {
+    /// Puts the functions of `file` in force, and what the files say that it names: rules, routes,
+    /// keys, rates. Packets flow meanwhile, and what is not changed goes on where it is.
+    ///
+    /// # Errors
+    /// What is wrong in the files, or cannot be changed while the chain runs; everything is as it
+    /// was then. Only [`ChainError::Ended`] means that a thread has not taken its functions.
+    pub fn reload(
+        &mut self,
+        file: &ChainFile,
+        folder: &Path,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), ChainError> {
+        refuse_what_stays(&self.file, file)?;
+        let origins = origins(&self.file.functions, &file.functions);
+        let gateway = self.next_gateway(file, folder)?;
+        let senders = gateway.iter().flat_map(|gateway| gateway.own_addresses()).collect();
+        let router = file.functions.iter().find_map(|function| match function {
+            FunctionPart::Router(router) => Some(router),
+            _ => None,
+        });
+        let prepared = match (&self.tables, router) {
+            (Some(tables), Some(router)) => Some(tables.prepare(router, folder)?),
+            _ => None,
+        };
+        let parts = Parts { ports: &self.ports, tables: None, gateway: gateway.as_ref() };
+        let is_same = |place: usize| matches!(origins.get(place), Some(Origin::Same(_)));
+        let all = all_stages(&parts, file, &is_same)?;
+        // From here on nothing can fail but a thread that has ended.
+        self.hand_over(all, &origins)?;
+        self.gateway = gateway;
+        if let (Some(tables), Some(prepared)) = (&mut self.tables, prepared) {
+            tables.commit(prepared, senders)?;
+        }
+        self.send_steps(&|| false);
+        self.file = file.clone();
+        tell(Event::Reloaded { functions: file.functions.len() });
+        Ok(())
+    }
+
+    /// The tunnels of the new file, which go on where those of the old one are.
+    fn next_gateway(
+        &self,
+        file: &ChainFile,
+        folder: &Path,
+    ) -> Result<Option<Arc<Gateway>>, ChainError> {
+        let part = file.functions.iter().find_map(|function| match function {
+            FunctionPart::Esp(esp) => Some(esp),
+            _ => None,
+        });
+        let before = self.gateway.as_deref();
+        let next = part.map(|part| tunnels::read(part, folder, before, clock::now()));
+        Ok(next.transpose()?.map(Arc::new))
+    }
+
+    /// Sends each thread its functions, and waits until all have those they had before sent back.
+    fn hand_over(&mut self, all: Vec<Vec<Stage>>, origins: &[Origin]) -> Result<(), ChainError> {
+        for (thread, stages) in self.threads.iter_mut().zip(all) {
+            // Between two reloads the way is empty.
+            let _ = thread.swapper.to.push(Swap { stages, from: origins.to_vec() });
+            thread.feed.wake();
+        }
+        let began = Instant::now();
+        for thread in &mut self.threads {
+            while thread.swapper.back.pop().is_none() {
+                let has_ended = thread.handle.as_ref().is_none_or(|handle| handle.is_finished());
+                if has_ended || began.elapsed() > WITHIN {
+                    let why = "it has not taken its functions: the chain is not as its file says";
+                    let slice = thread.name.clone();
+                    return Err(ChainError::Ended { slice, why: why.to_owned() });
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a chain cannot change while it runs.
+fn refuse_what_stays(old: &ChainFile, new: &ChainFile) -> Result<(), ChainError> {
+    let refused = |what: &str| {
+        Err(ChainError::Reload(format!("{what}: end the chain and run it anew for that")))
+    };
+    if old.name != new.name {
+        return refused("`name` is another one");
+    }
+    if old.slices != new.slices {
+        return refused("a [[slice]] is another one");
+    }
+    // Which packets are taken at all follows from these.
+    for kind in ["router", "esp"] {
+        if launch::has(old, kind) != launch::has(new, kind) {
+            return refused(&format!("a function {kind:?} has come or gone"));
+        }
+    }
+    Ok(())
+}
+
+/// For each new function the old one that it is, or takes the place of; each old one once.
+fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
+    let mut is_free = vec![true; old.len()];
+    let mut origins = vec![Origin::New; new.len()];
+    // What is in the files that a function names may have changed.
+    let is_same = |one: &FunctionPart, other: &FunctionPart| {
+        one == other && !matches!(one, FunctionPart::Esp(_))
+    };
+    for wants_same in [true, false] {
+        for (place, part) in new.iter().enumerate() {
+            let fits = |other: &FunctionPart| match wants_same {
+                true => is_same(part, other),
+                false => part.kind() == other.kind(),
+            };
+            let mut all = old.iter().zip(&is_free);
+            let found = all.position(|(other, is_free)| *is_free && fits(other));
+            if let Some(found) = found.filter(|_| origins[place] == Origin::New) {
+                is_free[found] = false;
+                origins[place] =
+                    if wants_same { Origin::Same(found) } else { Origin::After(found) };
+            }
+        }
+    }
+    origins
+}
+
+#[cfg(test)]
+mod tests;

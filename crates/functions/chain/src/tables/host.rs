@@ -1,0 +1,90 @@
+//! The addresses of this host: nobody else sends from them, and what is for them is the kernel's.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
+
+use calisto_nf::{NextHop, Prefix, RibError};
+
+use super::table::Table;
+
+/// The addresses of this host.
+pub(super) struct Host {
+    own: BTreeSet<IpAddr>,
+    /// Addresses from which functions before the router send.
+    senders: BTreeSet<IpAddr>,
+    /// Whether they changed since somebody asked.
+    has_changed: bool,
+}
+
+impl Host {
+    pub(super) const fn new(senders: BTreeSet<IpAddr>) -> Self {
+        Self { own: BTreeSet::new(), senders, has_changed: false }
+    }
+
+    /// Takes in which addresses there are now. A file of routes does not say which are ours, so
+    /// they become routes then (`are_routes`); what it does say counts before that.
+    pub(super) fn set(
+        &mut self,
+        own: BTreeSet<IpAddr>,
+        are_routes: bool,
+        table: &mut Table,
+    ) -> Result<(), RibError> {
+        let gone: Vec<IpAddr> = self.own.difference(&own).copied().collect();
+        let come: Vec<IpAddr> = own.difference(&self.own).copied().collect();
+        for address in &gone {
+            table.rib.set_own(*address, false, &mut table.steps);
+        }
+        for address in come.iter().filter(|address| !self.senders.contains(address)) {
+            table.rib.set_own(*address, true, &mut table.steps);
+        }
+        self.has_changed |= !gone.is_empty() || !come.is_empty();
+        self.own = own;
+        if are_routes {
+            for prefix in gone.into_iter().map(host_prefix) {
+                if table.rib.get(prefix) == Some(NextHop::Local) {
+                    table.change(prefix, None)?;
+                }
+            }
+            self.route(table)?;
+        }
+        Ok(())
+    }
+
+    /// Sets from which addresses functions before the router send.
+    pub(super) fn set_senders(&mut self, senders: BTreeSet<IpAddr>, table: &mut Table) {
+        self.senders = senders;
+        for address in &self.own {
+            let is_ours = !self.senders.contains(address);
+            table.rib.set_own(*address, is_ours, &mut table.steps);
+        }
+    }
+
+    /// Routes to the addresses themselves, where there are no others.
+    pub(super) fn route(&self, table: &mut Table) -> Result<(), RibError> {
+        for prefix in self.own.iter().copied().map(host_prefix) {
+            if table.rib.get(prefix).is_none() {
+                table.change(prefix, Some(NextHop::Local))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The addresses, if they have changed since the last call.
+    pub(super) fn take_changed(&mut self) -> Option<&BTreeSet<IpAddr>> {
+        std::mem::take(&mut self.has_changed).then_some(&self.own)
+    }
+}
+
+fn host_prefix(address: IpAddr) -> Prefix {
+    Prefix::of(address, u8::MAX)
+}
+
+/// The IPv6 address that a port's error messages come from: one that the sender, who may be far
+/// away, can tell from others, if there is one (RFC 4443 section 2.2).
+pub(super) fn address_of_errors(addresses: impl Iterator<Item = IpAddr>) -> Option<Ipv6Addr> {
+    let six = addresses.filter_map(|ip| match ip {
+        IpAddr::V6(six) => Some(six),
+        IpAddr::V4(_) => None,
+    });
+    six.min_by_key(|six| six.is_unicast_link_local())
+}
