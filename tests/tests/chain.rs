@@ -258,4 +258,3 @@ fn tcp_of_linux_goes_through_a_tunnel_between_two_gateways() {
         }
     }
 }
-

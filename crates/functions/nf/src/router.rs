@@ -36,13 +36,13 @@
 //!
 //! LIMITS
 //!   No redirects are sent, no options are filled in. Of several paths to one destination one is
-//!   used. Frames of a VLAN are not routed. Hop-by-hop options are not read (RFC 8200 section 4 allows
-//!   that). 32,766 next hops; IPv4 prefixes longer than /24 in 32,768 networks; 2 Mi nodes of the
-//!   IPv6 trie (176,000 prefixes of the Internet take a tenth). A route without room keeps its
-//!   packets, those of its whole /24 network, or of its whole IPv6 /16, from the shorter prefixes,
-//!   which would send them to the wrong router. 16,384 neighbours. For each neighbour that is asked
-//!   for the latest eight packets wait, and 128 in all, of at most 1,792 bytes, for five seconds;
-//!   as many fragments wait for frames.
+//!   used. Frames of a VLAN are not routed. Hop-by-hop options are not read (RFC 8200 section 4
+//!   allows that). 32,766 next hops; IPv4 prefixes longer than /24 in 32,768 networks; 2 Mi nodes
+//!   of the IPv6 trie (176,000 prefixes of the Internet take a tenth). A route without room keeps
+//!   its packets, those of its whole /24 network, or of its whole IPv6 /16, from the shorter
+//!   prefixes, which would send them to the wrong router. 16,384 neighbours. For each neighbour
+//!   that is asked for the latest eight packets wait, and 128 in all, of at most 1,792 bytes, for
+//!   five seconds; as many fragments wait for frames.
 
 mod destination;
 mod header;
@@ -68,7 +68,7 @@ use crate::{Function, Verdict, Verdicts};
 use destination::Destination;
 use header::{LINK, must_stay_whole, packet_bytes, write_link_and_limit};
 use held::{Held, Keeping};
-use inspect::strip_priority_tag;
+use inspect::{inspect, strip_priority_tag};
 use pieces::{Cutting, Pieces};
 pub use stop::RouterCounters;
 use stop::Stop;
@@ -207,7 +207,7 @@ impl Router {
         self.malformed[reason.index()]
     }
 
-    /// Sends the packet in `frame`, which [`Self::inspect`] found well, on to a next hop.
+    /// Sends the packet in `frame`, which [`inspect`] found well, on to a next hop.
     #[inline]
     fn forward(
         &mut self,
@@ -344,7 +344,7 @@ impl Function for Router {
         let mut six = Lookups::new();
         for (index, frame, verdict) in verdicts.undecided(batch) {
             strip_priority_tag(frame);
-            match self.inspect(frame) {
+            match inspect(&self.fib, frame) {
                 Ok(Destination::Four(address)) => four.push(index, address),
                 Ok(Destination::Six(address)) => six.push(index, address),
                 Err(stop) => *verdict = self.refuse(frame, stop, now),

@@ -10,8 +10,7 @@ use crypto::IpsecMb;
 
 use crate::error::ChainError;
 use crate::file::{
-    AclPart, ChainFile, EspPart, FunctionPart, L2Part, LinkPart, PolicerPart,
-    RouterPart,
+    AclPart, ChainFile, EspPart, FunctionPart, L2Part, LinkPart, PolicerPart, RouterPart,
 };
 use crate::ports::Ports;
 use crate::stage::Stage;

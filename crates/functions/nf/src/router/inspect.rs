@@ -1,16 +1,16 @@
 //! Whether a packet may be forwarded at all, and where it is bound for: the checks of RFC 1812 and
 //! RFC 8200 before any route is looked up.
 
-use super::Router;
 use super::destination::Destination;
 use super::header::LINK;
 use super::stop::Stop;
+use crate::fib::Fib;
 use shm::Frame;
 use wire::checksum::Sum;
 use wire::{ethernet, ipv4, ipv6};
 
-/// Takes off a tag that names no VLAN, only a priority (IEEE 802.1Q section 6.9): the packet is that
-/// of the link itself.
+/// Takes off a tag that names no VLAN, only a priority (IEEE 802.1Q section 6.9): the packet is
+/// that of the link itself.
 #[inline]
 pub(super) fn strip_priority_tag(frame: &mut Frame) {
     const VLAN: u16 = 0x0fff;
@@ -37,64 +37,62 @@ fn strip(frame: &mut Frame) {
     debug_assert!(is_cut, "the tag is in the frame");
 }
 
-impl Router {
-    /// Checks everything that can be checked without a route.
-    #[inline]
-    pub(super) fn inspect(&self, frame: &Frame) -> Result<Destination, Stop> {
-        let bytes = frame.bytes();
-        let link = ethernet::Header::parse(bytes)?;
-        let interface = self.fib.interface(frame.meta().port).ok_or(Stop::NoInterface)?;
-        if link.destination != interface.mac {
-            let is_group = ethernet::is_group(link.destination);
-            // RFC 1812 section 5.3.4: what came to many is not forwarded to one.
-            return Err(if is_group { Stop::LinkGroup } else { Stop::NotToUs });
-        }
-        if frame.meta().vlan_tci != 0 {
-            return Err(Stop::Tagged);
-        }
-        let packet = bytes.get(LINK..).unwrap_or_default();
-        match link.ether_type {
-            ethernet::IPV4 => self.inspect4(packet),
-            ethernet::IPV6 => self.inspect6(packet),
-            wire::vlan::CUSTOMER | wire::vlan::SERVICE => Err(Stop::Tagged),
-            _ => Err(Stop::NotIp),
-        }
+/// Checks everything that can be checked without a route.
+#[inline]
+pub(super) fn inspect(fib: &Fib, frame: &Frame) -> Result<Destination, Stop> {
+    let bytes = frame.bytes();
+    let link = ethernet::Header::parse(bytes)?;
+    let interface = fib.interface(frame.meta().port).ok_or(Stop::NoInterface)?;
+    if link.destination != interface.mac {
+        let is_group = ethernet::is_group(link.destination);
+        // RFC 1812 section 5.3.4: what came to many is not forwarded to one.
+        return Err(if is_group { Stop::LinkGroup } else { Stop::NotToUs });
     }
+    if frame.meta().vlan_tci != 0 {
+        return Err(Stop::Tagged);
+    }
+    let packet = bytes.get(LINK..).unwrap_or_default();
+    match link.ether_type {
+        ethernet::IPV4 => inspect4(fib, packet),
+        ethernet::IPV6 => inspect6(fib, packet),
+        wire::vlan::CUSTOMER | wire::vlan::SERVICE => Err(Stop::Tagged),
+        _ => Err(Stop::NotIp),
+    }
+}
 
-    #[inline]
-    fn inspect4(&self, packet: &[u8]) -> Result<Destination, Stop> {
-        let header = ipv4::Header::parse(packet)?;
-        header.check_addresses()?;
-        let head = packet.get(..usize::from(header.header_bytes)).unwrap_or_default();
-        // RFC 1812 section 5.2.2: dropped without a word.
-        if Sum::ZERO.bytes(head).fold() != 0xffff {
-            return Err(Stop::BadChecksum);
-        }
-        if self.fib.is_own4(u32::from_be_bytes(header.source)) {
-            return Err(Stop::OwnSource);
-        }
-        Ok(Destination::Four(u32::from_be_bytes(header.destination)))
+#[inline]
+fn inspect4(fib: &Fib, packet: &[u8]) -> Result<Destination, Stop> {
+    let header = ipv4::Header::parse(packet)?;
+    header.check_addresses()?;
+    let head = packet.get(..usize::from(header.header_bytes)).unwrap_or_default();
+    // RFC 1812 section 5.2.2: dropped without a word.
+    if Sum::ZERO.bytes(head).fold() != 0xffff {
+        return Err(Stop::BadChecksum);
     }
+    if fib.is_own4(u32::from_be_bytes(header.source)) {
+        return Err(Stop::OwnSource);
+    }
+    Ok(Destination::Four(u32::from_be_bytes(header.destination)))
+}
 
-    #[inline]
-    fn inspect6(&self, packet: &[u8]) -> Result<Destination, Stop> {
-        let header = ipv6::Header::parse(packet)?;
-        header.check_addresses()?;
-        if header.payload_bytes == 0 && header.next_header == 0 {
-            return Err(Stop::Jumbogram);
-        }
-        // RFC 4291 section 2.5.6: never forwarded to another link.
-        if is_link_local(header.destination) {
-            return Err(Stop::LinkLocal);
-        }
-        if self.fib.is_own6(u128::from_be_bytes(header.source)) {
-            return Err(Stop::OwnSource);
-        }
-        if is_link_local(header.source) {
-            return Err(Stop::LinkLocalSource);
-        }
-        Ok(Destination::Six(u128::from_be_bytes(header.destination)))
+#[inline]
+fn inspect6(fib: &Fib, packet: &[u8]) -> Result<Destination, Stop> {
+    let header = ipv6::Header::parse(packet)?;
+    header.check_addresses()?;
+    if header.payload_bytes == 0 && header.next_header == 0 {
+        return Err(Stop::Jumbogram);
     }
+    // RFC 4291 section 2.5.6: never forwarded to another link.
+    if is_link_local(header.destination) {
+        return Err(Stop::LinkLocal);
+    }
+    if fib.is_own6(u128::from_be_bytes(header.source)) {
+        return Err(Stop::OwnSource);
+    }
+    if is_link_local(header.source) {
+        return Err(Stop::LinkLocalSource);
+    }
+    Ok(Destination::Six(u128::from_be_bytes(header.destination)))
 }
 
 const fn is_link_local([first, second, ..]: [u8; 16]) -> bool {
