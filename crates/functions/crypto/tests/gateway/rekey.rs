@@ -94,7 +94,7 @@ fn keys_that_change_in_two_steps_lose_no_packet_in_either_direction() {
     // Later nobody can come with the old keys any more.
     let mut late = Changing::new(plan().tunnel(0));
     let packet = late.end.pass(&ipv4(100)).expect("it is sealed");
-    far.end.now = far.end.now + RETIRED_FOR;
+    far.end.now += RETIRED_FOR;
     far.end.drops(&packet, |counters| &mut counters.unknown_spi);
     far.change(Tunnel { inbound: fresh(0), outbound: fresh(1), ..plan().tunnel(1) });
     assert_eq!(far.gateway.retired(), 0);
