@@ -381,7 +381,7 @@ fn two_slices_share_the_interfaces_queue_by_queue() {
     let line = Line::with_queues(3, 1500, 2);
     line.host(0).default_route(0, 2, "east");
     line.host(2).default_route(1, 1, "west");
-    let text = "[[slice]]\nports = [\"xdp:west\", \"xdp:east\"]\n\
+    let text = "[[slice]]\nports = [\"xdp:west@0\", \"xdp:east@0\"]\n\
          [[slice]]\nports = [\"xdp:west@1\", \"xdp:east@1\"]\n[[function]]\nkind = \"router\"\n";
     let router = NfRun::start(line.host(1), text, &[]);
     Transfer::start(line.host(0), line.host(2), four(1, 2), 2 << 20).finish();

@@ -10,9 +10,6 @@ use std::time::Duration;
 use crate::error::ChainError;
 use crate::figures::Figures;
 
-/// The folder of all chains' sockets.
-pub const FOLDER: &str = "/run/calisto/nf";
-
 /// Bytes of an answer that are believed.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 

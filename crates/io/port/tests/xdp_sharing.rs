@@ -50,7 +50,7 @@ fn an_opener_shares_the_program_and_refuses_contradictions() {
     let spec = |text: &str| text.parse::<PortSpec>().expect("a port");
     let mut ports = inside(bed.server(), || {
         let mut ports = Vec::new();
-        for text in ["xdp:veth0", "xdp:veth0@1"] {
+        for text in ["xdp:veth0@0", "xdp:veth0@1"] {
             let port = opener.open(&spec(text), PortId(1), &mut pool);
             ports.push(port.unwrap_or_else(|error| panic!("{error}")));
         }

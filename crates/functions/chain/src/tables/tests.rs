@@ -85,8 +85,14 @@ impl Draw {
 
 /// Runs `ip -batch` with these lines here.
 fn ip_batch(lines: &str) {
+    ip_batch_of(None, lines);
+}
+
+/// Rules are of IPv4 where `ip` is not told otherwise, whatever their addresses are.
+fn ip_batch_of(family: Option<&str>, lines: &str) {
     let mut ip = Command::new("ip");
-    let ip = ip.args(["-force", "-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());
+    let ip =
+        ip.args(family).args(["-force", "-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());
     let mut ip = ip.spawn().expect("iproute2 is there");
     let mut pipe = ip.stdin.take().expect("it is piped");
     pipe.write_all(lines.as_bytes()).expect("it reads");
@@ -351,9 +357,10 @@ fn rules_of_routing_are_refused_unless_they_are_to_be_ignored_and_said_when_they
         let refused = load(Rules::Refuse).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("rules = \"ignore\""), "{refused}");
         assert!(load(Rules::Ignore).is_ok());
-        ip_batch("rule del from 10.9.0.0/16 table 100\nrule add from fd09::/16 unreachable\n");
+        ip_batch("rule del from 10.9.0.0/16 table 100\n");
+        ip_batch_of(Some("-6"), "rule add from fd09::/16 unreachable\n");
         assert!(load(Rules::Refuse).is_err());
-        ip_batch("rule del from fd09::/16 unreachable\n");
+        ip_batch_of(Some("-6"), "rule del from fd09::/16 unreachable\n");
         assert!(load(Rules::Refuse).is_ok());
     };
     bed.client().enter(work).expect("the namespace is there");

@@ -8,7 +8,7 @@ use super::*;
 use crate::ports::{PortInterface, Ports};
 
 fn parts(functions: &str) -> ChainFile {
-    let text = format!("name = \"c\"\n[[slice]]\nports = [\"xdp:a\", \"xdp:b\"]\n{functions}");
+    let text = format!("name = \"c\"\n[[slice]]\nports = [\"xdp:a@0\", \"xdp:b@0\"]\n{functions}");
     ChainFile::parse(&text, "c.toml").expect("a chain")
 }
 
