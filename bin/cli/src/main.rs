@@ -3,11 +3,11 @@
 
 use std::process::ExitCode;
 
-use calisto::{Cli, laboratory};
 use clap::Parser;
+use cli::{Cli, laboratory};
 
 fn main() -> ExitCode {
-    calisto::run(|| {
+    cli::run(|| {
         // clap would explain a command of the laboratory by the little that is known of it here.
         if laboratory::is_asked_to_explain(std::env::args_os().skip(1)) {
             return laboratory::hand_over();

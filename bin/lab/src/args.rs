@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 /// and manual pages are made of.
 pub(crate) fn whole() -> clap::Command {
     let own = Cli::command();
-    calisto::Cli::command().mut_subcommands(|named| match own.find_subcommand(named.get_name()) {
+    cli::Cli::command().mut_subcommands(|named| match own.find_subcommand(named.get_name()) {
         Some(command) if !command.is_hide_set() => {
             command.clone().display_order(named.get_display_order())
         }

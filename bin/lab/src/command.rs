@@ -14,9 +14,9 @@ pub(crate) mod sim;
 #[cfg(not(feature = "measurements"))]
 use std::ffi::OsString;
 
-use calisto::failure::Failure;
-use calisto::{Completions, Man};
 use clap::Subcommand;
+use cli::failure::Failure;
+use cli::{Completions, Man};
 
 /// What the laboratory can do.
 #[derive(Debug, Subcommand)]

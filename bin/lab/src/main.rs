@@ -22,7 +22,7 @@ static ALLOCATOR: sys::counting_alloc::CountingAllocator =
     sys::counting_alloc::CountingAllocator::new();
 
 fn main() -> ExitCode {
-    calisto::run(|| {
+    cli::run(|| {
         let Cli { json, command } = Cli::parse();
         command.run(json, args::whole())
     })

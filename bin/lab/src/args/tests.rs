@@ -22,8 +22,8 @@ fn the_definition_of_the_command_line_is_sound() {
 #[test]
 fn what_calisto_hands_over_is_here_under_the_same_sentence() {
     let own = Cli::command();
-    assert_eq!(names(&own), calisto::laboratory::COMMANDS);
-    let operator = calisto::Cli::command();
+    assert_eq!(names(&own), cli::laboratory::COMMANDS);
+    let operator = cli::Cli::command();
     for command in own.get_subcommands() {
         let name = command.get_name();
         let named = operator.find_subcommand(name).expect(name);
@@ -34,7 +34,7 @@ fn what_calisto_hands_over_is_here_under_the_same_sentence() {
 
 #[test]
 fn the_whole_has_every_command_in_its_place_with_its_options() {
-    let (whole, operator) = (whole(), calisto::Cli::command());
+    let (whole, operator) = (whole(), cli::Cli::command());
     assert_eq!(names(&whole), names(&operator));
     let order = |command: &clap::Command| -> Vec<usize> {
         command.get_subcommands().map(clap::Command::get_display_order).collect()

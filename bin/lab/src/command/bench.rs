@@ -1,7 +1,7 @@
 //! `calisto bench`: every figure of the project's documents, with its baseline.
 
-use calisto::failure::Failure;
 use clap::{Args, Subcommand};
+use cli::failure::Failure;
 
 /// Measure, each figure beside its baseline in the same run.
 #[derive(Args, Debug)]

@@ -26,9 +26,9 @@ mod turns_report;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use calisto::failure::Failure;
-use calisto::output;
 use clap::{Args, ValueEnum};
+use cli::failure::Failure;
+use cli::output;
 use testbed::{Testbed, TestbedConfig};
 
 use self::load_process::LoadPlan;

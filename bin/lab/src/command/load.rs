@@ -1,8 +1,8 @@
 //! `calisto load`: requests on a schedule that no reply can bend, and what came back.
 
-use calisto::failure::Failure;
-use calisto::output;
 use clap::{Args, Subcommand};
+use cli::failure::Failure;
+use cli::output;
 
 /// Generate load and measure what comes back.
 ///

@@ -1,8 +1,8 @@
 //! `calisto replay`: a capture through the real data path.
 
-use calisto::failure::Failure;
-use calisto::output;
 use clap::Args;
+use cli::failure::Failure;
+use cli::output;
 
 /// Play a capture through the data path, and say what became of its packets.
 #[derive(Args, Debug)]

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use base::printable;
-use calisto::failure::Failure;
-use calisto::output;
-use calisto::table::{Cell, Table};
 use clap::Args;
+use cli::failure::Failure;
+use cli::output;
+use cli::table::{Cell, Table};
 use report::{Claim, Coverage, Error, Figure, Verdicts};
 use serde::Serialize;
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calisto::failure::Failure;
-use calisto::output;
-use calisto::table::Table;
 use clap::Args;
+use cli::failure::Failure;
+use cli::output;
+use cli::table::Table;
 use experiments::{Options, Run, Scenario, Shard, library, manual, store};
 
 use progress::Display;

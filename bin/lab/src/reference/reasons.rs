@@ -5,7 +5,7 @@ use attach::{DetachReason, FallbackReason};
 use shm::ProtocolViolation;
 
 use super::{GENERATED, Table, holds};
-use calisto::{Flaw, Obstacle};
+use cli::{Flaw, Obstacle};
 
 #[test]
 fn reasons() {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use admin::{Command, ReplyBody, WorkerStatus};
-use calisto::daemon::Daemon;
-use calisto::failure::Failure;
+use cli::daemon::Daemon;
+use cli::failure::Failure;
 use serde::Serialize;
 use testbed::Testbed;
 

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::Nanos;
-use calisto::failure::Failure;
-use calisto::program;
+use cli::failure::Failure;
+use cli::program;
 use rustix::process::{Pid, Signal, kill_process};
 use sys::other_thread::OtherThread;
 use sys::pidfd::PidFd;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use admin::{Command, CoreApp, CoresStatus, ReplyBody};
 use base::Nanos;
-use calisto::daemon::Daemon;
-use calisto::failure::Failure;
+use cli::daemon::Daemon;
+use cli::failure::Failure;
 use serde::Serialize;
 use sys::other_thread::OtherThread;
 use sys::process_tree;

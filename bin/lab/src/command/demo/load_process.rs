@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use calisto::failure::Failure;
+use cli::failure::Failure;
 use serde::{Deserialize, Serialize};
 use testbed::Testbed;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use admin::WorkerStatus;
-use calisto::failure::Failure;
+use cli::failure::Failure;
 use policy::table_text;
 
 /// Who owned each group at one time.

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use admin::{Command, ReplyBody};
-use calisto::daemon::Daemon;
-use calisto::failure::Failure;
+use cli::daemon::Daemon;
+use cli::failure::Failure;
 use serde::Serialize;
 use testbed::{Side, Testbed, TestbedConfig};
 

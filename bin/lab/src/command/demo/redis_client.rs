@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use calisto::failure::Failure;
+use cli::failure::Failure;
 use testbed::Side;
 
 use super::check_stop;

@@ -1,7 +1,7 @@
 //! What the fourth act has shown: a table for people, lines of JSON for programs.
 
-use calisto::failure::Failure;
-use calisto::table::{Cell, Table, grouped};
+use cli::failure::Failure;
+use cli::table::{Cell, Table, grouped};
 
 use super::Demo;
 use super::placement::Placement;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use calisto::failure::Failure;
-use calisto::program;
+use cli::failure::Failure;
+use cli::program;
 use rustix::process::Signal;
 use sys::child::{self, Start};
 use sys::cpu_set::CpuSet;

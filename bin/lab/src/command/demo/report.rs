@@ -1,8 +1,8 @@
 //! What the demo's acts have shown: tables for people, lines of JSON for programs.
 
-use calisto::failure::Failure;
-use calisto::output;
-use calisto::table::{Cell, Table, grouped};
+use cli::failure::Failure;
+use cli::output;
+use cli::table::{Cell, Table, grouped};
 use serde::Serialize;
 
 use super::Demo;

@@ -9,9 +9,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::Nanos;
-use calisto::daemon::Daemon;
-use calisto::failure::Failure;
-use calisto::program::{self, ConfigFile};
+use cli::daemon::Daemon;
+use cli::failure::Failure;
+use cli::program::{self, ConfigFile};
 use config::Config;
 use testbed::{Side, Testbed};
 

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use base::Nanos;
-use calisto::failure::Failure;
 use calisto_client::{
     App, AttachOptions, CoresClass, CoresRequest, Detached, Frame, Verdict, Worker, reply,
 };
+use cli::failure::Failure;
 use sys::other_thread::OtherThread;
 
 /// What the daemon calls it.

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use calisto::failure::Failure;
+use cli::failure::Failure;
 use load::Latencies;
 use serde::Serialize;
 use testbed::{Side, Testbed, TestbedConfig};

@@ -1,8 +1,8 @@
 //! What either server counts of TCP: our engines by the admin socket, Linux by /proc.
 
 use admin::{Command, ReplyBody};
-use calisto::daemon::Daemon;
-use calisto::failure::Failure;
+use cli::daemon::Daemon;
+use cli::failure::Failure;
 use testbed::Side;
 
 /// Counts of one server, since its start or between two looks.

@@ -1,7 +1,7 @@
 //! Lines of JSON about servers that have taken turns.
 
-use calisto::failure::Failure;
-use calisto::output;
+use cli::failure::Failure;
+use cli::output;
 use serde::Serialize;
 
 /// One server, for a script.

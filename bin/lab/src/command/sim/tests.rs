@@ -1,7 +1,7 @@
 //! The command line of `calisto sim`, and what it refuses.
 
-use calisto::failure::Failure;
 use clap::Parser;
+use cli::failure::Failure;
 
 use crate::args::Cli;
 use crate::command::Command;

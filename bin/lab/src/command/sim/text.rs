@@ -1,6 +1,6 @@
 //! Lines of results as tables for people, and what holds of the claims.
 
-use calisto::table::{Cell, Table};
+use cli::table::{Cell, Table};
 use report::{Claim, FigureLine, Kind, Line, PointLine};
 
 /// A table longer than this is thinned out: all points are in the file.
