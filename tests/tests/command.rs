@@ -23,7 +23,7 @@ fn a_day_in_the_life_up_ask_steer_load_down() {
     up.args(["up", "--port", "xdp:veth0", "--listen", "udp:10.77.0.2:7", "--workers", "3"]);
     up.args(["--job", "synthetic", "--state", "256", "--set", "workers.state_flows=5000"]);
     let mut up =
-        up.arg("--admin").arg(&socket).stdout(Stdio::null()).spawn().expect("calisto is there");
+        up.env("CALISTO_DIR", &folder).stdout(Stdio::null()).spawn().expect("calisto is there");
     let began = Instant::now();
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         assert!(began.elapsed() < TIMEOUT, "the daemon does not come up");
@@ -31,7 +31,7 @@ fn a_day_in_the_life_up_ask_steer_load_down() {
     }
     let ask = |words: &str| {
         let mut command = Command::new(binary("calisto"));
-        let (status, out, said) = run(command.args(words.split(' ')).env("CALISTO_ADMIN", &socket));
+        let (status, out, said) = run(command.args(words.split(' ')).env("CALISTO_DIR", &folder));
         assert!(status.success(), "calisto {words}: {said}");
         out
     };
@@ -56,7 +56,7 @@ fn a_day_in_the_life_up_ask_steer_load_down() {
     assert!(up.wait().expect("it is our child").success());
     assert!(!socket.exists());
     let mut late = Command::new(binary("calisto"));
-    let (status, _, said) = run(late.arg("status").env("CALISTO_ADMIN", &socket));
+    let (status, _, said) = run(late.arg("status").env("CALISTO_DIR", &folder));
     assert_eq!(status.code(), Some(1));
     assert!(said.contains("calisto up"), "it must say how to start one: {said}");
     let _ = std::fs::remove_dir_all(&folder);

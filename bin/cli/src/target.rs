@@ -26,7 +26,7 @@ pub(crate) struct About {
     pub(crate) app: Option<String>,
 }
 
-/// The socket of a daemon whose configuration names none.
+/// The socket of a daemon that is told of no other.
 pub(crate) fn default_socket() -> PathBuf {
-    config::Config::default().admin_socket.into()
+    calisto_client::folder().join("admin.sock")
 }

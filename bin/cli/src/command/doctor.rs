@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output;
+use crate::target::Admin;
 
 /// Look at this machine: what is fine, what is missing, what it costs, what mends it.
 #[derive(clap::Args, Debug)]
@@ -9,11 +10,13 @@ use crate::output;
 pub(crate) struct Doctor {
     #[command(flatten)]
     args: doctor::Args,
+    #[command(flatten)]
+    admin: Admin,
 }
 
 impl Doctor {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
-        let report = doctor::run(&self.args).map_err(|error| {
+        let report = doctor::run(&self.args, &self.admin.socket).map_err(|error| {
             if error.is_usage() { Failure::usage(error) } else { Failure::new(error) }
         })?;
         if json {

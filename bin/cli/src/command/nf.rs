@@ -36,7 +36,7 @@ pub(crate) struct Nf {
         long,
         value_name = "FOLDER",
         env = "CALISTO_NF",
-        default_value = chain::socket::FOLDER,
+        default_value_os_t = calisto_client::folder().join("nf"),
         global = true
     )]
     sockets: PathBuf,

@@ -108,7 +108,10 @@ impl Up {
                 assignments.push(format!("{key}={array}"));
             }
         }
-        let admin = match &self.admin {
+        // Where the environment names a folder, its socket is meant as if `--admin` said so.
+        let folder = std::env::var_os(calisto_client::FOLDER_VARIABLE).filter(|it| !it.is_empty());
+        let beside = folder.map(|_| crate::target::default_socket());
+        let admin = match self.admin.as_ref().or(beside.as_ref()) {
             Some(path) => Some(path.to_str().ok_or_else(|| {
                 let path = path.display();
                 Failure::usage(format!("--admin {path} is not UTF-8: choose another path"))

@@ -33,8 +33,8 @@ pub(crate) enum Listener {
     Denied,
 }
 
-pub(crate) fn gather() -> DaemonFacts {
-    let socket = PathBuf::from(config::Config::default().admin_socket);
+pub(crate) fn gather(socket: &Path) -> DaemonFacts {
+    let socket = socket.to_owned();
     DaemonFacts { listener: listener(&socket), writable: may_make(&socket), socket }
 }
 

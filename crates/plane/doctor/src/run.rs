@@ -1,6 +1,7 @@
 //! Looks at everything, in the order in which it is told.
 
 use std::fs;
+use std::path::Path;
 
 use sys::interface::{self, Interface};
 
@@ -16,12 +17,12 @@ use crate::{
 /// Processes that are looked at for the name of one.
 const PROCESSES_MAX: usize = 100_000;
 
-/// Looks at this machine. Changes nothing; what it may not read is a finding, not an error. Takes
-/// about half a second, or much less with `args.quick`.
+/// Looks at this machine, and at the daemon of `admin_socket`. Changes nothing; what it may not
+/// read is a finding, not an error. Takes about half a second, or much less with `args.quick`.
 ///
 /// # Errors
 /// There is no interface of a name in `args.nic`.
-pub fn run(args: &Args) -> Result<Report, Error> {
+pub fn run(args: &Args, admin_socket: &Path) -> Result<Report, Error> {
     let chosen: Vec<Interface> = args
         .nic
         .iter()
@@ -32,7 +33,7 @@ pub fn run(args: &Args) -> Result<Report, Error> {
     let kernel = kernel::gather();
     findings.extend(kernel::judge(&kernel));
     findings.extend(rights::judge(&rights::gather()));
-    let daemon = daemon::gather();
+    let daemon = daemon::gather(admin_socket);
     findings.extend(daemon::judge(&daemon));
     findings.extend(machine::judge(&machine::gather()));
     let cpus = cpus::gather();

@@ -41,7 +41,9 @@ mod worker;
 pub use app::App;
 pub use attach::{AttachError, CoresClass, CoresRequest, DetachReason, Detached, PortInfo};
 pub use base::{ChecksumState, FlowGroup, FrameMeta, Nanos, PortId};
-pub use options::{AttachOptions, DEFAULT_SOCKET, SOCKET_VARIABLE};
+pub use options::{
+    AttachOptions, DEFAULT_FOLDER, FOLDER_VARIABLE, SOCKET_VARIABLE, default_socket, folder,
+};
 pub use ready::ReadyWorkers;
 pub use shm::{Batch, Frame, Moving};
 pub use worker::{Counters, Handover, Verdict, Worker};

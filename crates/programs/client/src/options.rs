@@ -5,11 +5,33 @@ use std::time::Duration;
 
 use attach::{AttachRequest, CoresRequest};
 
-/// The environment variable that names the daemon's socket for applications.
+/// The environment variable that names the folder of all sockets: the daemon's two, and those of
+/// chains of network functions.
+pub const FOLDER_VARIABLE: &str = "CALISTO_DIR";
+
+/// That folder where the variable is not set.
+pub const DEFAULT_FOLDER: &str = "/run/calisto";
+
+/// The environment variable that names the daemon's socket for applications, if it is not
+/// `apps.sock` in the folder of all sockets.
 pub const SOCKET_VARIABLE: &str = "CALISTO_APPS";
 
-/// Where the daemon listens unless it is told otherwise.
-pub const DEFAULT_SOCKET: &str = "/run/calisto/apps.sock";
+/// The folder of all sockets: what `CALISTO_DIR` says, or `/run/calisto`.
+#[must_use]
+pub fn folder() -> PathBuf {
+    variable(FOLDER_VARIABLE).unwrap_or_else(|| DEFAULT_FOLDER.into())
+}
+
+/// The daemon's socket for applications where a program names none: what `CALISTO_APPS` says, or
+/// `apps.sock` in [`folder`].
+#[must_use]
+pub fn default_socket() -> PathBuf {
+    variable(SOCKET_VARIABLE).unwrap_or_else(|| folder().join("apps.sock"))
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
 
 /// What an application asks for; by default one worker, nothing to listen on, and no waiting.
 #[derive(Clone, Debug)]
@@ -34,8 +56,7 @@ impl AttachOptions {
         Self { socket: None, wait: Duration::ZERO, request }
     }
 
-    /// The daemon's socket; if not given, what CALISTO_APPS says, or else
-    /// `/run/calisto/apps.sock`.
+    /// The daemon's socket; if not given, that of [`default_socket`].
     #[must_use]
     pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.socket = Some(path.into());
@@ -87,10 +108,6 @@ impl AttachOptions {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        let named = || std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty());
-        self.socket
-            .clone()
-            .or_else(|| named().map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET))
+        self.socket.clone().unwrap_or_else(default_socket)
     }
 }

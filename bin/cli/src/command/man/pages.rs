@@ -130,7 +130,8 @@ const FILES: [(&str, &str); 4] = [
     ("/usr/lib/calisto/libcalisto_preload.so", "What `calisto run` loads into programs."),
 ];
 
-const ENVIRONMENT: [(&str, &str); 6] = [
+const ENVIRONMENT: [(&str, &str); 7] = [
+    ("CALISTO_DIR", "The folder of all sockets, where the next three do not say otherwise."),
     ("CALISTO_ADMIN", "The admin socket, where --admin does not say it."),
     ("CALISTO_APPS", "The socket at which programs attach."),
     ("CALISTO_NF", "The folder of the sockets of running chains."),

@@ -121,7 +121,7 @@ impl Plan {
                 None
             }
         };
-        let socket = socket_of(socket, std::env::var_os(calisto_client::SOCKET_VARIABLE));
+        let socket = socket_of(socket, calisto_client::default_socket);
         if let Err(error) = Link::connect(&socket) {
             obstacles.push(Obstacle::Daemon(error.to_string()));
         }
@@ -217,9 +217,8 @@ impl NotThere {
 
 /// The daemon's socket: as said, by the environment, or where it is by default. The program may go
 /// to another folder before it looks.
-fn socket_of(said: Option<&Path>, variable: Option<OsString>) -> PathBuf {
-    let named = said.map(Path::to_owned).or(variable.filter(|v| !v.is_empty()).map(PathBuf::from));
-    let socket = named.unwrap_or_else(|| calisto_client::DEFAULT_SOCKET.into());
+fn socket_of(said: Option<&Path>, otherwise: impl Fn() -> PathBuf) -> PathBuf {
+    let socket = said.map_or_else(otherwise, Path::to_owned);
     std::path::absolute(&socket).unwrap_or(socket)
 }
 
@@ -242,9 +241,9 @@ mod tests {
     #[test]
     fn the_socket_is_found_from_every_folder() {
         let here = std::env::current_dir().expect("we are somewhere");
-        assert_eq!(socket_of(Some(Path::new("a.sock")), Some("/b".into())), here.join("a.sock"));
-        assert_eq!(socket_of(None, Some("/b".into())), Path::new("/b"));
-        assert_eq!(socket_of(None, Some("".into())), Path::new(calisto_client::DEFAULT_SOCKET));
+        assert_eq!(socket_of(Some(Path::new("a.sock")), || "/b".into()), here.join("a.sock"));
+        assert_eq!(socket_of(None, || "/b".into()), Path::new("/b"));
+        assert_eq!(socket_of(None, || "b".into()), here.join("b"));
     }
 
     #[test]

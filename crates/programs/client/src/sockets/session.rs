@@ -19,12 +19,12 @@ use super::ids::RegionId;
 use super::lock;
 use super::pollers::Pollers;
 use super::region::Region;
-use crate::options::{DEFAULT_SOCKET, SOCKET_VARIABLE};
+use crate::options::default_socket;
 
 /// What a process asks for.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// The daemon's socket; if not given, what CALISTO_APPS says, or else `/run/calisto/apps.sock`.
+    /// The daemon's socket; if not given, that of [`crate::default_socket`].
     pub socket: Option<PathBuf>,
     /// The name by which operators know the application: 1 to 32 letters, digits, `-`, `_` and `.`.
     pub name: String,
@@ -53,11 +53,7 @@ impl SessionOptions {
     }
 
     fn path(&self) -> PathBuf {
-        let named = || std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty());
-        self.socket
-            .clone()
-            .or_else(|| named().map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET))
+        self.socket.clone().unwrap_or_else(default_socket)
     }
 }
 
