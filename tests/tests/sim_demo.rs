@@ -59,10 +59,13 @@ fn await_workers(daemon: &Daemon, workers: u16) {
 /// A policy live: who owned each flow with four workers, with five, with four again; and the p50.
 fn live(bed: &Testbed, daemon: &Daemon) -> ([Vec<Option<u16>>; 3], f64) {
     let flows = flows(bed);
-    // Every flow is heard of before anything changes, one after the other.
-    let first = load(bed, "--outstanding 1 --flow-order round-robin --seconds 2").output();
-    let first = report(&first.expect("it runs").stdout);
-    assert!(first["received"].as_u64() >= Some(u64::from(FLOWS)), "not all were heard of: {first}");
+    // Every flow is heard of before anything changes, one after the other; that takes what it takes.
+    let all_were_heard = [2, 8, 32].into_iter().any(|seconds| {
+        let words = format!("--outstanding 1 --flow-order round-robin --seconds {seconds}");
+        let first = report(&load(bed, &words).output().expect("it runs").stdout);
+        first["received"].as_u64() >= Some(u64::from(FLOWS))
+    });
+    assert!(all_were_heard, "in half a minute not all flows were heard of");
     let running = load(bed, "--rate 20k --arrival poisson --seconds 3").spawn();
     let running = running.expect("it runs");
     let mut stages = Vec::new();
