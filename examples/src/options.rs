@@ -31,7 +31,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// The daemon's socket for applications.
-    #[arg(long, value_name = "PATH", env = calisto_client::SOCKET_VARIABLE, default_value = calisto_client::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = calisto_client::SOCKET_VARIABLE, default_value_os_t = calisto_client::default_socket())]
     pub socket: PathBuf,
     /// Wait for a daemon that is not there, and attach again when it has ended and is back.
     #[arg(long)]

@@ -59,7 +59,8 @@ fn await_workers(daemon: &Daemon, workers: u16) {
 /// A policy live: who owned each flow with four workers, with five, with four again; and the p50.
 fn live(bed: &Testbed, daemon: &Daemon) -> ([Vec<Option<u16>>; 3], f64) {
     let flows = flows(bed);
-    // Every flow is heard of before anything changes, one after the other; that takes what it takes.
+    // Every flow is heard of before anything changes, one after the other: that takes what it
+    // takes.
     let all_were_heard = [2, 8, 32].into_iter().any(|seconds| {
         let words = format!("--outstanding 1 --flow-order round-robin --seconds {seconds}");
         let first = report(&load(bed, &words).output().expect("it runs").stdout);

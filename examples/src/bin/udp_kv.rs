@@ -32,7 +32,7 @@ struct Cli {
     #[arg(long, value_name = "N", default_value_t = 65536)]
     keys: usize,
     /// The daemon's socket for applications.
-    #[arg(long, value_name = "PATH", env = calisto_client::SOCKET_VARIABLE, default_value = calisto_client::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = calisto_client::SOCKET_VARIABLE, default_value_os_t = calisto_client::default_socket())]
     socket: PathBuf,
 }
 

@@ -92,15 +92,16 @@ impl CoreAllocator {
     }
 
     pub(super) fn note_stray(&mut self, slot: SlotId, done: Result<(), Strayed>) {
-        if done.is_ok() {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        // Until its application is detached it may be found at fault by several looks.
+        if std::mem::replace(&mut of.strayed, done.is_err()) || done.is_ok() {
             return;
         }
-        self.count(slot, CoreEvent::StrayThreads);
-        if let Some(Some(of)) = self.slots.get(slot.index())
-            && !self.strays.contains(&of.app)
-        {
-            self.strays.push(of.app);
+        let app = of.app;
+        if !self.strays.contains(&app) {
+            self.strays.push(app);
         }
+        self.count(slot, CoreEvent::StrayThreads);
     }
 
     fn revoke<P: Port>(

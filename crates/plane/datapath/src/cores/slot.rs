@@ -140,6 +140,8 @@ pub(super) struct Slot {
     pub(super) owes_bit: bool,
     /// Its thread is where its core is.
     pub(super) placed: bool,
+    /// Its thread is not its own, or has ended: said and counted already.
+    pub(super) strayed: bool,
     /// Of a batch job: the core that it was woken for last, unless it has been told since that it
     /// lost it.
     pub(super) told: Option<CoreId>,
@@ -168,6 +170,7 @@ impl Slot {
             is_timed: false,
             owes_bit: false,
             placed: false,
+            strayed: false,
             told: None,
             is_to_be_told: false,
             oldest: Nanos::ZERO,

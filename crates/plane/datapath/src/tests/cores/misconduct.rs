@@ -35,6 +35,7 @@ fn a_worker_that_runs_without_a_core_is_moved_away_and_a_dead_one_is_reported() 
     floor.allocator.report_dead(second);
     assert_eq!(floor.allocator.next_stray(), Some(floor.troupes[1].id));
     assert_eq!(floor.allocator.next_stray(), None, "once");
+    assert_eq!(floor.count(CoreEvent::StrayThreads), 1, "however often it is found");
     floor.send(0, 1);
     floor.turn(INTERVAL);
     assert!(floor.fake_threads.evicted.is_empty(), "with a core it may run there again");
