@@ -167,19 +167,43 @@ impl EventLoop {
     }
 
     fn cores_set(&mut self, policy: &str) -> ReplyBody {
-        let Some(cores) = &mut self.cores else {
-            return error(
-                "no cores are given out: start the daemon again with `calisto up --cores LIST`, or \
-                 name some in `cores.set` of its configuration",
-            );
-        };
-        match policy::cores::by_name(policy) {
-            Ok(policy) => {
+        if let Err(why) = self.check_cores_policy(policy) {
+            return error(&why);
+        }
+        match (policy::cores::by_name(policy), &mut self.cores) {
+            (Ok(policy), Some(cores)) => {
                 cores.allocator.control().set_policy(policy);
                 ReplyBody::Done
             }
-            Err(unknown) => error(&unknown.to_string()),
+            (Ok(_), None) => error(
+                "no cores are given out: start the daemon again with `calisto up --cores LIST`, or \
+                 name some in `cores.set` of its configuration",
+            ),
+            (Err(unknown), _) => error(&unknown.to_string()),
         }
+    }
+
+    /// Whether everybody goes on running under that policy.
+    fn check_cores_policy(&self, policy: &str) -> Result<(), String> {
+        let Some(cores) = &self.cores else { return Ok(()) };
+        if policy::cores::gives_only_guaranteed(policy) {
+            let without = cores.without_guarantee().map(|id| match id {
+                AppId::OWN => "the daemon's own workers (`cores.guaranteed`)".to_owned(),
+                id => match self.attached_apps.present().iter().find(|app| app.id == id) {
+                    Some(app) => format!("{} (number {id})", app.facts.name),
+                    None => format!("application {id}"),
+                },
+            });
+            let without: Vec<String> = without.collect();
+            if !without.is_empty() {
+                return Err(format!(
+                    "{policy} gives out guaranteed cores only, and none is guaranteed to {}: they would \
+                     never run again",
+                    without.join(", ")
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn workers(&mut self, count: u16) -> ReplyBody {
