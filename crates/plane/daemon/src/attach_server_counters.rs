@@ -22,6 +22,7 @@ events! {
     RightsLost "attach_rights_lost" "listeners and UDP sockets that were ended because the kernel gives their port to them no more";
     FirewallAppeared "attach_firewall_appeared" "times that packet filter rules came while sockets were served, which were put out then";
     ControlGroupFilterAppeared "attach_control_group_filter_appeared" "times that BPF programs over the control group of served programs came, which were put out then";
+    ProgramsPutOut "attach_programs_put_out" "programs whose sockets were served and that were put out while they lived: for what they did, by an operator, or because of filters";
     PlaceShareUsedUp "attach_place_share_used_up" "applications that were refused because their user has as many places as a user may";
     HandshakesDelayed "attach_handshakes_delayed" "applications that had to wait because their user begins with more of them than a user may at once";
     StrangersEvicted "attach_strangers_evicted" "connections that were closed because they did not say what they want and others waited";

@@ -265,6 +265,9 @@ impl SocketTable {
     /// An application goes, with everything that it has.
     pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.remove(number, reason, now) else { return };
+        if self.apps.put_out().note(&app, reason, now) {
+            self.table_config.counters.count(AttachServerEvent::ProgramsPutOut);
+        }
         self.descriptors.give_back(app.payer(), APP_DESCRIPTORS);
         self.end_local_pairs_of(number);
         let places: Vec<_> = self.records.of_region(app.region()).map(|(place, _)| place).collect();
@@ -274,9 +277,11 @@ impl SocketTable {
             }
         }
         self.waiting.connects.retain(|pending| pending.app != number);
+        // Before workers free its slots: a connection that is gone without that would pass for one
+        // that has ended in order.
+        app.streams.server.memory().end(reason.code());
         self.table_config.command_queue.command(&Command::Remove { app: number });
         self.table_config.doorbells.remove(number);
-        app.streams.server.memory().end(reason.code());
         self.regions.remove(app.region());
         self.claimed.holds.finish_all(number, now + self.time_wait());
     }
