@@ -30,6 +30,12 @@ impl Reply {
 pub enum ReplyBody {
     /// It is done, or will be at the next control tick.
     Done,
+    /// To `reload`.
+    Reloaded {
+        /// The keys that have changed, `tenant` for all of `[[tenant]]`; none: the file says what
+        /// is in force.
+        changed: Vec<String>,
+    },
     /// It is not done, and why.
     Error {
         /// One sentence: what was wrong and what to do.

@@ -90,6 +90,10 @@ impl Apps {
         self.here.values()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut App> {
+        self.here.values_mut()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.here.is_empty()
     }

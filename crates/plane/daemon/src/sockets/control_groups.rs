@@ -46,6 +46,11 @@ impl ControlGroups {
         Self { is_ignored, hierarchy, known: BTreeMap::new(), look_at: Nanos::ZERO, turn: 0 }
     }
 
+    /// Whether their programs are passed by from now on.
+    pub(super) fn ignore(&mut self, is_ignored: bool) {
+        self.is_ignored = is_ignored;
+    }
+
     /// Whether no socket of a process may pass by its control group's programs now. Zero is a
     /// process that has no number here.
     pub(super) fn forbids(&mut self, pid: u32, now: Nanos) -> bool {

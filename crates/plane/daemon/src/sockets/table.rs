@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
 use base::Nanos;
+use config::Config;
 use datapath::DetachReason;
 use shm::sockets::{Budget, Side};
 use stack::Command;
@@ -90,6 +91,17 @@ impl SocketTable {
             descriptors: Descriptors::new(table_config.config.sockets.descriptors),
             table_config,
         })
+    }
+
+    /// The configuration has changed: what users may do holds for all that is asked for from now
+    /// on, what their programs get for those that come.
+    pub(crate) fn change(&mut self, config: Arc<Config>) {
+        self.network.ignore_filters(config.sockets.ignore_firewall);
+        self.descriptors.set_limit(config.sockets.descriptors);
+        for app in self.apps.iter_mut() {
+            app.tenant = Arc::new(config.tenant(app.uid));
+        }
+        self.table_config.config = config;
     }
 
     /// What is to be waited for.
