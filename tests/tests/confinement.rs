@@ -74,7 +74,7 @@ fn every_thread_of_a_daemon_that_serves_is_confined() {
     assert!(!said.contains("NOT CONFINED"), "{said}");
     let threads = Thread::threads_of(accelerated.daemon().pid());
     let names: Vec<&str> = threads.iter().map(Thread::name).collect();
-    for expected in ["dispatcher", "attach", "worker-0", "log", "signals", "admin"] {
+    for expected in ["dispatcher", "attach", "worker-0", "log", "signals", "reload", "admin"] {
         assert!(names.contains(&expected), "{expected} is not among {names:?}");
     }
     // It chose its CPU before it gave up that right.

@@ -69,8 +69,8 @@ fn reasons(accelerated: &Accelerated) -> Vec<String> {
 fn a_program_whose_control_group_has_a_filter_is_left_to_the_kernel() {
     let accelerated = Accelerated::start();
     let group = Group::new("before");
-    let guarded = server(&accelerated, &group, "8001", || group.ask("attach", &[]));
-    answers(&accelerated, "8001");
+    let guarded = server(&accelerated, &group, "8100", || group.ask("attach", &[]));
+    answers(&accelerated, "8100");
     assert_eq!(reasons(&accelerated), ["control_group_filter"]);
     assert!(accelerated.sockets().is_empty(), "{:?}", accelerated.sockets());
     // Whoever is not in the group is served.

@@ -221,6 +221,29 @@ fn who_asks_for_cores_that_cannot_be_had_is_told_why() {
     assert!(!cores(&plain).enabled);
 }
 
+#[test]
+fn a_policy_that_gives_only_what_is_guaranteed_is_refused_where_somebody_would_never_run_again() {
+    let bed = bed();
+    const THREADS: &str = "[workers]\narrangement = \"threads\"\n";
+    let daemon = start(&bed, THREADS);
+    assert_eq!(answered(&bed, 7), 100);
+    let (status, _, said) = daemon.try_calisto("cores set static_set");
+    assert!(!status.success() && said.contains("the daemon's own workers"), "{said}");
+    assert_eq!(answered(&bed, 7), 100, "nothing has changed");
+    drop(daemon);
+    let guaranteed = start(&bed, &format!("guaranteed = 1\n{THREADS}"));
+    let echoing = echo(&guaranteed, 9, "--cores 0 --workers 1");
+    let (status, _, said) = guaranteed.try_calisto("cores set static_set");
+    assert!(!status.success() && said.contains("echo9"), "{said}");
+    assert!(echoing.stop().status.success());
+    guaranteed.wait_until_gone("echo9");
+    guaranteed.calisto("cores set static_set");
+    assert_eq!(answered(&bed, 7), 100);
+    let words = "udp-echo --listen udp:10.77.0.2:9 --name late --cores 0 --workers 1";
+    let said = Application::try_start(&guaranteed, words).expect_err("it would never run").said;
+    assert!(said.contains("none is guaranteed"), "{said}");
+}
+
 /// Descriptors and mappings of the daemon.
 fn belongings(daemon: &Daemon) -> (usize, usize) {
     let of = format!("/proc/{}", daemon.pid());

@@ -14,6 +14,7 @@ pub(crate) mod metrics;
 pub(crate) mod nf;
 pub(crate) mod pcap;
 pub(crate) mod record;
+pub(crate) mod reload;
 pub(crate) mod replay_plans;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Up(up::Up),
     Serve(serve::Serve),
     Down(down::Down),
+    Reload(reload::Reload),
     Config(config::Config),
     Status(status::Status),
     Stats(stats::Stats),
@@ -84,6 +86,7 @@ impl Command {
             Self::Up(up) => up.run(json),
             Self::Serve(serve) => serve.run(json),
             Self::Down(down) => down.run(json),
+            Self::Reload(reload) => reload.run(json),
             Self::Config(config) => config.run(json),
             Self::Status(status) => status.run(json),
             Self::Stats(stats) => stats.run(json),

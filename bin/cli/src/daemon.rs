@@ -161,6 +161,7 @@ impl Daemon {
             ReplyBody::Table { .. } => "table",
             ReplyBody::Sockets { .. } => "sockets",
             ReplyBody::Fallbacks { .. } => "fallbacks",
+            ReplyBody::Reloaded { .. } => "reloaded",
             ReplyBody::Capturing { .. } => "capturing",
         };
         self.bad_answer(format!("it answered another question (with {kind:?})"))

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use config::Config;
-use daemon::Failure;
+use daemon::Source;
 
 /// Runs the data plane in the foreground until SIGINT, SIGTERM or `calisto down`.
 ///
@@ -29,20 +28,11 @@ fn main() -> ExitCode {
         return daemon::look_for_open_sockets();
     }
     let arguments = Arguments::parse();
-    match read(&arguments).and_then(|config| daemon::run(&config)) {
+    match daemon::run(Source::new(arguments.config, arguments.settings)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("calistod: {failure}");
             ExitCode::FAILURE
         }
     }
-}
-
-fn read(arguments: &Arguments) -> Result<Config, Failure> {
-    let text = std::fs::read_to_string(&arguments.config)
-        .map_err(|error| Failure::File(arguments.config.clone(), error))?;
-    let mut config = Config::parse(&text)?;
-    config.set_all(arguments.settings.iter().map(String::as_str))?;
-    config.check_complete()?;
-    Ok(config)
 }

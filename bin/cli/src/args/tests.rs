@@ -50,6 +50,7 @@ fn commands_are_read_as_people_write_them() {
         "up --port xdp:eth1 --port tap:t0 --listen udp:10.0.0.2:7 --workers 4 --state 4KiB",
         "up --config x.toml --set steer.groups=128 --set workers.max=9 --print-config",
         "down",
+        "reload",
         "stats --all --help-text",
         "flows -n 5",
         "steer set modulo",

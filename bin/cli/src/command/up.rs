@@ -81,9 +81,23 @@ impl Up {
             Failure::usage(format!("{error}, or use {option}"))
         })?;
         let program = program::find(program::DAEMON)?;
-        let file = program::ConfigFile::new(&config)?;
+        let mut command = Command::new(&program);
+        command.arg("--config");
+        // Without a file there is one without a name, which this process keeps open for the daemon.
+        let unnamed;
+        match &self.config {
+            // So that the daemon can read it again.
+            Some(path) => {
+                command.arg(path);
+                self.assignments()?.iter().for_each(|set| _ = command.args(["--set", set]));
+            }
+            None => {
+                unnamed = program::ConfigFile::new(&config)?;
+                command.arg(unnamed.path());
+            }
+        }
         // From here on this process is the daemon: its signals and exit code are the daemon's.
-        let error = Command::new(&program).arg("--config").arg(file.path()).exec();
+        let error = command.exec();
         Err(Failure::new(format!("cannot start {}: {error}", program.display())))
     }
 

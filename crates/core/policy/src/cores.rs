@@ -96,5 +96,11 @@ pub fn by_name(name: &str) -> Result<Box<dyn Allocate>, UnknownPolicy> {
     })
 }
 
+/// Whether the policy of that name gives an application its guaranteed cores and nothing more: one
+/// without any never runs.
+pub fn gives_only_guaranteed(name: &str) -> bool {
+    name == "static_set"
+}
+
 #[cfg(test)]
 mod tests;

@@ -61,6 +61,7 @@ impl Command {
             Self::Status
             | Self::Stats
             | Self::Stop
+            | Self::Reload
             | Self::Apps
             | Self::Cores
             | Self::CoresSet { .. } => About::Daemon,

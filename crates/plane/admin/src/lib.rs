@@ -32,7 +32,8 @@ pub use reply::{
 pub use request::{Command, GroupMove, GroupPlace, Request, Target};
 pub use sample::{LoadRun, LoadSlice, Sample, WorkerLoad};
 pub use socket::{
-    FallbackRow, FallbackTotal, SOCKET_ROWS_MAX, SocketRow, SocketState, SocketTimer, TcpRow,
+    FallbackRow, FallbackTotal, PutOutRow, SOCKET_ROWS_MAX, SocketRow, SocketState, SocketTimer,
+    TcpRow,
 };
 
 /// The version of the protocol that this crate speaks.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::AppStatus;
 use crate::cores::CoresStatus;
 use crate::sample::Sample;
-use crate::socket::{FallbackRow, FallbackTotal, SocketRow};
+use crate::socket::{FallbackRow, FallbackTotal, PutOutRow, SocketRow};
 
 /// One line from the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,12 @@ impl Reply {
 pub enum ReplyBody {
     /// It is done, or will be at the next control tick.
     Done,
+    /// To `reload`.
+    Reloaded {
+        /// The keys that have changed, `tenant` for all of `[[tenant]]`; none: the file says what
+        /// is in force.
+        changed: Vec<String>,
+    },
     /// It is not done, and why.
     Error {
         /// One sentence: what was wrong and what to do.
@@ -82,6 +88,9 @@ pub enum ReplyBody {
         sockets: Vec<FallbackRow>,
         /// All that there ever were, by reason, the most frequent first.
         totals: Vec<FallbackTotal>,
+        /// Programs that were put out, the latest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        put_out: Vec<PutOutRow>,
     },
     /// To `capture`: what follows on this connection is a capture file.
     Capturing {

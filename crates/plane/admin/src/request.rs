@@ -73,6 +73,9 @@ pub enum Command {
         /// How many.
         count: u16,
     },
+    /// The configuration is read again, from where the daemon has it: all that has changed holds
+    /// from then on, or nothing.
+    Reload,
     /// The daemon ends, after everything under way has left.
     Stop,
     /// What the control loop sees: one `sample` after another on this connection, until the client
@@ -146,6 +149,7 @@ impl Command {
             Self::SteerPin { .. } => "steer_pin",
             Self::SteerUnpin { .. } => "steer_unpin",
             Self::Workers { .. } => "workers",
+            Self::Reload => "reload",
             Self::Stop => "stop",
             Self::Watch { .. } => "watch",
             Self::Plan { .. } => "plan",

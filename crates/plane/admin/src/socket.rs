@@ -149,6 +149,25 @@ pub struct TcpRow {
     pub options: Vec<String>,
 }
 
+/// A program whose sockets were served and that was put out while it lived.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutOutRow {
+    /// The application's number.
+    pub app: u32,
+    /// As it called itself.
+    pub app_name: String,
+    /// The processes that were attached as this application.
+    pub pids: Vec<u32>,
+    /// Its user.
+    pub uid: u32,
+    /// Why: a word.
+    pub reason: String,
+    /// In a clause.
+    pub message: String,
+    /// How long ago.
+    pub seconds_ago: u64,
+}
+
 /// A socket that an application would have liked to be accelerated, and that is the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FallbackRow {

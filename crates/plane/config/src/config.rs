@@ -76,6 +76,32 @@ impl Config {
         toml::to_string(self).expect("a tree of named plain values can be written as TOML")
     }
 
+    /// The keys that have another value in `other`, in alphabetical order; `tenant` for all of
+    /// `[[tenant]]`.
+    pub fn changes(&self, other: &Self) -> Vec<String> {
+        let [old, new] = [self, other].map(|config| {
+            toml::Table::try_from(config).expect("a tree of named plain values can be written")
+        });
+        let mut changes = Vec::new();
+        let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            match (old.get(name), new.get(name)) {
+                (Some(toml::Value::Table(old)), Some(toml::Value::Table(new))) => {
+                    let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+                    keys.sort_unstable();
+                    keys.dedup();
+                    let changed = keys.into_iter().filter(|key| old.get(*key) != new.get(*key));
+                    changes.extend(changed.map(|key| format!("{name}.{key}")));
+                }
+                (old, new) if old != new => changes.push(name.clone()),
+                _ => {}
+            }
+        }
+        changes
+    }
+
     /// Where applications attach.
     pub fn apps_socket(&self) -> std::path::PathBuf {
         let beside = std::path::Path::new(&self.admin_socket).with_file_name("apps.sock");

@@ -403,3 +403,12 @@ fn everything_that_is_wrong_is_found_in_the_order_of_the_text() {
     assert_eq!(lines, [Some(1), Some(3), Some(5)]);
     assert_eq!(Config::parse(text), Err(wrong[0].clone()));
 }
+
+#[test]
+fn two_configurations_differ_in_the_keys_whose_values_do() {
+    let config = |text: &str| Config::parse(text).expect("all of it is allowed");
+    let one = config("ports = ['xdp:eth1']\n[steer]\nseed = 7\n");
+    assert!(one.changes(&one).is_empty());
+    let other = config("ports = ['xdp:eth2']\n[steer]\npolicy = 'modulo'\n[[tenant]]\nuid = 7\n");
+    assert_eq!(one.changes(&other), ["ports", "steer.policy", "steer.seed", "tenant"]);
+}

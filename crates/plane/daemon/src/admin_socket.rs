@@ -248,6 +248,7 @@ fn answer(request: Request, asks: &Asks, client: ClientId) -> ReplyBody {
             asks.ask_attach_server(request.command, request.app)
         }
         Command::Detach => detach(request, asks),
+        Command::Reload => asks.reload(),
         _ => asks.ask(Question::Request(request)),
     }
 }

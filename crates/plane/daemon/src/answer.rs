@@ -2,6 +2,7 @@
 
 use admin::{Command, ReplyBody, Request, Target};
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
+use config::Config;
 use datapath::{AppId, CAPTURES_MAX, CaptureTap, DetachReason, Steering};
 use policy::Entry;
 use policy::steer::{self, SteerConfig};
@@ -9,17 +10,22 @@ use wire::FlowKey;
 
 use crate::admin_socket::error;
 use crate::ask::{Answer, Ask, Question};
+use crate::changes::LoopChange;
 use crate::event_loop::{EventLoop, Export};
 use crate::status::steer_status;
 
 /// Between the question and the answer.
 const GONE: &str = "it has just gone";
 
+/// Why connections cannot be shared out.
+const ONE_WORKER: &str = "a connection has one worker, and \"shared\" gives any worker any packet";
+
 impl EventLoop {
     pub(crate) fn answer(&mut self, ask: Ask, now: Nanos) {
         let Ask { question, asker } = ask;
         let body = match question {
             Question::Load(app, owners) => self.load(app.as_deref(), owners),
+            Question::Apply(change) => done(self.apply(*change)),
             Question::Propose(app, proposal, client) => {
                 done(self.propose(app.as_deref(), &proposal, client, now))
             }
@@ -81,7 +87,10 @@ impl EventLoop {
                 self.detach(app, reason, now);
                 Answer::Done
             }
-            Question::Request(_) | Question::Load(..) | Question::Propose(..) => Answer::Done,
+            Question::Request(_)
+            | Question::Load(..)
+            | Question::Propose(..)
+            | Question::Apply(_) => Answer::Done,
         }
     }
 
@@ -130,7 +139,7 @@ impl EventLoop {
                     && policy == "shared"
                     && self.worker_pool.engines().is_some() =>
             {
-                error("a connection has one worker, and \"shared\" gives any worker any packet")
+                error(ONE_WORKER)
             }
             Command::SteerSet { policy } => steer_set(steering, &policy, self.seed),
             Command::SteerPin { target, worker } => self.pin(app, &target, WorkerId(worker)),
@@ -162,24 +171,80 @@ impl EventLoop {
             | Command::Record { .. }
             | Command::Sockets { .. }
             | Command::Fallbacks
+            | Command::Reload
             | Command::Capture(_) => error("not answered this way"),
         }
     }
 
     fn cores_set(&mut self, policy: &str) -> ReplyBody {
-        let Some(cores) = &mut self.cores else {
-            return error(
-                "no cores are given out: start the daemon again with `calisto up --cores LIST`, or \
-                 name some in `cores.set` of its configuration",
-            );
-        };
-        match policy::cores::by_name(policy) {
-            Ok(policy) => {
+        if let Err(why) = self.check_cores_policy(policy) {
+            return error(&why);
+        }
+        match (policy::cores::by_name(policy), &mut self.cores) {
+            (Ok(policy), Some(cores)) => {
                 cores.allocator.control().set_policy(policy);
                 ReplyBody::Done
             }
-            Err(unknown) => error(&unknown.to_string()),
+            (Ok(_), None) => error(
+                "no cores are given out: start the daemon again with `calisto up --cores LIST`, or \
+                 name some in `cores.set` of its configuration",
+            ),
+            (Err(unknown), _) => error(&unknown.to_string()),
         }
+    }
+
+    /// Whether everybody goes on running under that policy.
+    fn check_cores_policy(&self, policy: &str) -> Result<(), String> {
+        let Some(cores) = &self.cores else { return Ok(()) };
+        if policy::cores::gives_only_guaranteed(policy) {
+            let without = cores.without_guarantee().map(|id| match id {
+                AppId::OWN => "the daemon's own workers (`cores.guaranteed`)".to_owned(),
+                id => match self.attached_apps.present().iter().find(|app| app.id == id) {
+                    Some(app) => format!("{} (number {id})", app.facts.name),
+                    None => format!("application {id}"),
+                },
+            });
+            let without: Vec<String> = without.collect();
+            if !without.is_empty() {
+                return Err(format!(
+                    "{policy} gives out guaranteed cores only, and none is guaranteed to {}: they would \
+                     never run again",
+                    without.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A changed configuration holds from now on: all of it, or nothing.
+    fn apply(&mut self, change: LoopChange) -> Result<(), String> {
+        let LoopChange { config, listeners } = change;
+        let is_other = |name: fn(&Config) -> &str| name(&config) != name(&self.config);
+        let steers_anew = is_other(|config| config.steer.policy.as_str());
+        let is_served = self.worker_pool.engines().is_some();
+        if steers_anew && is_served && config.steer.policy == "shared" {
+            return Err(format!("steer.policy: {ONE_WORKER}"));
+        }
+        let gives_anew = is_other(Config::cores_policy);
+        if gives_anew {
+            self.check_cores_policy(config.cores_policy())?;
+        }
+        // What can fail comes first, and this is the last of it.
+        if let Some(listeners) = listeners {
+            let replaced = self.dispatcher.replace_own_listeners(&listeners);
+            replaced.map_err(|taken| format!("listen: {taken}"))?;
+        }
+        if steers_anew {
+            steer_set(self.dispatcher.steering_mut(), &config.steer.policy, self.seed);
+        }
+        if gives_anew && self.cores.is_some() {
+            self.cores_set(config.cores_policy());
+        }
+        if config.workers.count != self.config.workers.count {
+            self.workers_wanted = config.workers.count;
+        }
+        self.config = config;
+        Ok(())
     }
 
     fn workers(&mut self, count: u16) -> ReplyBody {

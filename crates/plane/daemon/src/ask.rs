@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use admin::{Command, ReplyBody, Request, Sample};
 use base::WorkerId;
-use datapath::{AppId, CaptureTap, DetachReason};
+use datapath::{AppId, CaptureTap, DetachReason, Listener};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Entry, table_text};
 
@@ -13,6 +13,7 @@ use crate::admin_clients::ClientId;
 use crate::admin_socket::error;
 use crate::alarm::Alarm;
 use crate::apps::{Arrival, Notice, Notices};
+use crate::changes::{AttachChange, LoopChange, Reloads};
 use crate::outside::Proposal;
 
 /// The loop answers within a turn; a client waits this long for a loop that is stuck.
@@ -61,6 +62,8 @@ pub(crate) enum Question {
     Attach(Box<Arrival>),
     /// An application has gone.
     Leave(AppId, DetachReason),
+    /// The configuration has changed: all of it holds from now on, or nothing.
+    Apply(Box<LoopChange>),
 }
 
 /// What the loop says.
@@ -102,6 +105,8 @@ pub(crate) struct Asks {
     alarm: Alarm,
     /// To the attach server, if there is one.
     notices: Option<Notices>,
+    /// To the thread that reads the configuration again, once it is there.
+    reloads: Option<Reloads>,
 }
 
 /// The loop has answered another question than was asked, which it never does.
@@ -109,7 +114,50 @@ const OTHER: &str = "not answered this way";
 
 impl Asks {
     pub(crate) fn new(sender: Sender<Ask>, alarm: Alarm, notices: Option<Notices>) -> Self {
-        Self { sender, alarm, notices }
+        Self { sender, alarm, notices, reloads: None }
+    }
+
+    /// The same, that can have the configuration read again.
+    pub(crate) fn with_reloads(self, reloads: Reloads) -> Self {
+        Self { reloads: Some(reloads), ..self }
+    }
+
+    /// Has the configuration read again.
+    pub(crate) fn reload(&self) -> ReplyBody {
+        self.reloads.as_ref().map_or_else(|| error(OTHER), Reloads::ask)
+    }
+
+    /// Has the loop apply a changed configuration.
+    pub(crate) fn apply(&self, change: LoopChange) -> Result<(), String> {
+        match self.ask(Question::Apply(Box::new(change))) {
+            ReplyBody::Error { message } => Err(message),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the attach server take from the kernel what these listeners want.
+    pub(crate) fn claim(&self, come: Vec<Listener>) -> Result<(), String> {
+        let Some(notices) = self.notices.as_ref().filter(|_| !come.is_empty()) else {
+            return Ok(());
+        };
+        let (answer, answered) = sync_channel(1);
+        notices.send(Notice::Claim(come, answer));
+        let late = || Err("the daemon did not answer within 5 seconds".to_owned());
+        answered.recv_timeout(ANSWER_MAX).unwrap_or_else(|_| late())
+    }
+
+    /// What [`Self::claim`] took is the kernel's again.
+    pub(crate) fn unclaim(&self, come: Vec<Listener>) {
+        if let Some(notices) = &self.notices {
+            notices.send(Notice::Unclaim(come));
+        }
+    }
+
+    /// Has the attach server apply a changed configuration.
+    pub(crate) fn change_attach_server(&self, change: AttachChange) {
+        if let Some(notices) = &self.notices {
+            notices.send(Notice::Change(Box::new(change)));
+        }
     }
 
     /// Asks the attach server about sockets; the loop never hears of it.

@@ -22,12 +22,14 @@ events! {
     RightsLost "attach_rights_lost" "listeners and UDP sockets that were ended because the kernel gives their port to them no more";
     FirewallAppeared "attach_firewall_appeared" "times that packet filter rules came while sockets were served, which were put out then";
     ControlGroupFilterAppeared "attach_control_group_filter_appeared" "times that BPF programs over the control group of served programs came, which were put out then";
+    ProgramsPutOut "attach_programs_put_out" "programs whose sockets were served and that were put out while they lived: for what they did, by an operator, or because of filters";
     PlaceShareUsedUp "attach_place_share_used_up" "applications that were refused because their user has as many places as a user may";
     HandshakesDelayed "attach_handshakes_delayed" "applications that had to wait because their user begins with more of them than a user may at once";
     StrangersEvicted "attach_strangers_evicted" "connections that were closed because they did not say what they want and others waited";
     PortShareUsedUp "attach_port_share_used_up" "connections that were left to the kernel because their user holds as many ports that the kernel chooses as a user may";
     FlowShareUsedUp "attach_flow_share_used_up" "connections that were left to the kernel because their user has as many as a user may have on the interfaces";
     DescriptorShareUsedUp "attach_descriptor_share_used_up" "requests that were refused because they need a descriptor of the daemon and their user has as many as a user may";
+    NextHopShareUsedUp "attach_next_hop_share_used_up" "questions for the next hop of datagrams that were not asked because their user has as many open as a user may";
     NamesGivenEarly "attach_names_given_early" "ports of ended connections that were given up before their time (TIME-WAIT) because the daemon had no descriptor left";
     ClaimShareUsedUp "attach_claim_share_used_up" "listeners and UDP sockets that were left to the kernel because their user has as many addresses as a user may";
     InterfacesGone "attach_interfaces_gone" "times that the interface of a port was found to be gone";

@@ -6,6 +6,7 @@
 //! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, which BPF programs control groups have, reading /proc, its socket's file |
 //! | workers, closers, log, signals | memory and the descriptors that they have |
 //! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back |
+//! | reload | reading the configuration's folder and /etc/passwd |
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
 //! | service | messages to the service manager |
@@ -24,6 +25,9 @@ use sys::capability::Capability;
 /// Folders of the sockets that the daemon listens on; not set: nothing is confined.
 static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
+/// The folder of the configuration's file.
+static CONFIGURATION: OnceLock<String> = OnceLock::new();
+
 /// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -36,13 +40,18 @@ pub(crate) enum Role {
     AdminClient,
     Log,
     Signals,
+    Reload,
     Service,
     /// Of another process: see `open_sockets.rs`.
     Looker,
 }
 
-/// From now on threads that [`enter`] are confined; sockets' files are in `folders`.
-pub(crate) fn begin(folders: &[PathBuf]) {
+/// From now on threads that [`enter`] are confined; sockets' files are in `folders`, and the
+/// configuration's in `configuration`.
+pub(crate) fn begin(folders: &[PathBuf], configuration: Option<PathBuf>) {
+    if let Some(folder) = configuration.as_ref().and_then(|folder| folder.to_str()) {
+        let _ = CONFIGURATION.set(folder.to_owned());
+    }
     let _ = FOLDERS.set(folders.to_vec());
 }
 
@@ -54,7 +63,13 @@ pub(crate) fn begin(folders: &[PathBuf]) {
 pub(crate) fn enter(role: Role) -> Result<Option<Confined>, SysError> {
     let Some(folders) = FOLDERS.get() else { return Ok(None) };
     let folders: Vec<_> = folders.iter().map(PathBuf::as_path).collect();
-    confine::enter(&Rights { replaces: role.replaces(&folders), ..role.rights() }).map(Some)
+    let configuration = CONFIGURATION.get().map_or("/etc/calisto", String::as_str);
+    let rights = match role {
+        // Users may be named in it.
+        Role::Reload => &Rights { reads: &[configuration, "/etc/passwd"], ..role.rights() },
+        role => &Rights { replaces: role.replaces(&folders), ..role.rights() },
+    };
+    confine::enter(rights).map(Some)
 }
 
 /// The same for a thread that has nobody to tell: when it cannot be confined, the daemon ends.
@@ -117,6 +132,7 @@ impl Role {
             // has.
             Self::Worker => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Signals => Rights { calls: &[Waiting], ..Rights::NOTHING },
+            Self::Reload => Rights { calls: &[Files], ..Rights::NOTHING },
             Self::Service => Rights { calls: &[Messages], ..Rights::NOTHING },
             Self::Closer | Self::Log => Rights::NOTHING,
             Self::Ports => Rights {

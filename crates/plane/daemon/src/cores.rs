@@ -6,7 +6,9 @@ use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
 use datapath::cores::{Call, CoreAllocator, CoreTerms, GrantedWorker, SlotId};
 use datapath::{AppId, DetachReason, Dispatcher};
-use policy::cores::{Class, CoreId, CoresConfig, CoresControl, CoresRefused};
+use policy::cores::{
+    Class, CoreId, CoresConfig, CoresControl, CoresRefused, gives_only_guaranteed,
+};
 use port::AnyPort;
 use shm::packets::CoreGrantBits;
 use sys::pidfd::PidFd;
@@ -68,9 +70,18 @@ impl Cores {
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Result<(), CoresRefused> {
         let Keeping { terms, workers, bits, process } = keeping;
+        if terms.guaranteed == 0 && gives_only_guaranteed(self.allocator.control().policy()) {
+            return Err(CoresRefused::NothingGuaranteed);
+        }
         let slots = self.allocator.add(app, terms, workers, Some(bits), now, dispatcher)?;
         self.hands.employ(&slots, Some(process));
         Ok(())
+    }
+
+    /// Those to whom no core is guaranteed.
+    pub(crate) fn without_guarantee(&self) -> impl Iterator<Item = AppId> {
+        let kept = self.allocator.kept();
+        kept.filter(|(_, app, _)| app.terms.guaranteed == 0).map(|(id, ..)| id)
     }
 
     pub(crate) fn remove(
@@ -140,6 +151,13 @@ impl Cores {
 pub(crate) fn control(config: &Config) -> Result<CoresControl, Failure> {
     let cores = &config.cores;
     let policy = policy::cores::by_name(config.cores_policy())?;
+    if cores.guaranteed == 0 && keeps_own(config) && gives_only_guaranteed(policy.name()) {
+        return Err(Failure::Said(format!(
+            "cores.guaranteed is 0, and the policy {} gives nothing else: the daemon's own workers \
+             would never run; guarantee them at least one",
+            policy.name()
+        )));
+    }
     let settings = CoresConfig {
         interval: Nanos::from_micros(u64::from(cores.interval_us)),
         yield_bound: Nanos::from_micros(u64::from(cores.yield_bound_us)),

@@ -15,6 +15,7 @@ mod apps;
 mod ask;
 mod attach_server_counters;
 mod capture;
+mod changes;
 mod check;
 mod confinement;
 mod cores;
@@ -30,6 +31,7 @@ mod open_sockets;
 mod outside;
 mod port_faults;
 mod port_reopener;
+mod reload;
 mod ring_memory;
 mod service;
 mod setup;
@@ -50,31 +52,37 @@ use confine::Confined;
 
 pub use crate::check::{Finding, Machine, Severity, check};
 pub use crate::failure::Failure;
+pub use crate::reload::Source;
 
+use crate::changes::Reloads;
 use crate::confinement::Role;
 use crate::service::Service;
 use crate::setup::Parts;
 use crate::signals::Survived;
 use crate::watched::Watched;
 
-/// Runs the data plane of `config` in this process until SIGINT, SIGTERM or `calisto down`; then
-/// every port is closed, and what it took is Linux's again.
+/// Runs the data plane that `source` configures in this process until SIGINT, SIGTERM or `calisto
+/// down`; then every port is closed, and what it took is Linux's again.
 ///
 /// # Errors
 ///
-/// What could not be opened, with the place in the configuration; or that a thread without which
-/// nobody is served has died.
-pub fn run(config: &Config) -> Result<(), Failure> {
+/// The configuration is wrong; or what could not be opened, with the place in the configuration;
+/// or that a thread without which nobody is served has died.
+pub fn run(source: Source) -> Result<(), Failure> {
+    let config = &source.read()?;
     if config.confine {
-        confinement::begin(&socket_folders(config));
+        confinement::begin(&socket_folders(config), source.folder());
     }
     sys::signal::install_stop_handler()?;
-    let _survived = Survived::start()?;
+    let (reloads, wishes) = Reloads::new();
+    let _survived = Survived::start(reloads.clone())?;
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     let Parts { mut event_loop, attach_server, asks, port_reopener } = setup::open(config)?;
+    let asks = asks.with_reloads(reloads);
     log::start().map_err(cannot)?;
     let port_reopener = port_reopener.start().map_err(cannot)?;
+    reload::start(source.clone(), config.clone(), wishes, asks.clone()).map_err(cannot)?;
     let service = Service::connect();
     let attach_server = attach_server.map(|attach_server| {
         let asks = asks.clone();

@@ -125,7 +125,7 @@ pub(crate) fn serve() -> ExitCode {
     // Who ends all of the daemon's processes means the daemon; this one ends with its pipe.
     let signals = [Signal::HUP, Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2];
     let _held_back = SignalFd::new(&signals);
-    confinement::begin(&[]);
+    confinement::begin(&[], None);
     if let Err(error) = confinement::enter(Role::Looker) {
         eprintln!("calistod: {error}");
         return ExitCode::FAILURE;

@@ -1,7 +1,8 @@
 //! Signals that must not end the daemon, though they would by default.
 //!
-//! SIGHUP comes when a terminal is closed, SIGUSR1 and SIGUSR2 when somebody takes the daemon for
-//! another program. All connections would be reset; a line in the log is what they deserve.
+//! SIGHUP comes when a terminal is closed, or when the configuration is to be read again; SIGUSR1
+//! and SIGUSR2 when somebody takes the daemon for another program. All connections would be reset;
+//! a line in the log is what they deserve.
 
 use std::os::fd::AsFd;
 
@@ -9,6 +10,7 @@ use base::Nanos;
 use rustix::process::Signal;
 use sys::signal_fd::SignalFd;
 
+use crate::changes::Reloads;
 use crate::confinement::{self, Role};
 use crate::failure::Failure;
 use crate::log;
@@ -24,13 +26,15 @@ pub(crate) struct Survived {
 impl Survived {
     /// To be called before there is a second thread: a signal goes to any that does not hold it
     /// back.
-    pub(crate) fn start() -> Result<Self, Failure> {
+    pub(crate) fn start(reloads: Reloads) -> Result<Self, Failure> {
         let held_back = SignalFd::new(&SURVIVED)?;
         // A descriptor belongs to the thread that made it: the reader has one of its own.
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(|| match SignalFd::new(&SURVIVED) {
-                Ok(signals) if confinement::is_entered(Role::Signals) => read(&signals),
+            .spawn(move || match SignalFd::new(&SURVIVED) {
+                Ok(signals) if confinement::is_entered(Role::Signals) => {
+                    read(&signals, &reloads);
+                }
                 Ok(_) => {}
                 Err(error) => log::warn(format!("signals are ignored and not told: {error}")),
             })
@@ -39,21 +43,20 @@ impl Survived {
     }
 }
 
-fn read(signals: &SignalFd) {
+fn read(signals: &SignalFd, reloads: &Reloads) {
     loop {
         sys::poll::wait_readable(signals.as_fd(), Nanos::from_secs(3600));
         while let Some(received) = signals.take() {
-            log::warn(sentence(received.signal).to_owned());
+            match received.signal {
+                Signal::HUP => reloads.hint(),
+                other => log::warn(sentence(other).to_owned()),
+            }
         }
     }
 }
 
 fn sentence(signal: Signal) -> &'static str {
     match signal {
-        Signal::HUP => {
-            "SIGHUP: going on as before; the configuration is not read again, for that end the \
-             daemon with `calisto down` and start it anew"
-        }
         Signal::USR1 => "SIGUSR1 means nothing here and is ignored",
         _ => "SIGUSR2 means nothing here and is ignored",
     }

@@ -27,6 +27,7 @@ mod network;
 mod notifier;
 mod own_address;
 mod proofs;
+mod put_out;
 mod reach;
 mod records;
 mod regions;

@@ -7,7 +7,7 @@ use shm::packets::PacketServer;
 use crate::app::{AppDispatch, AppId, DetachReason};
 use crate::counters::CounterReader;
 use crate::dispatcher::Dispatcher;
-use crate::listeners::{Listeners, Taken};
+use crate::listeners::{Listener, Listeners, Taken};
 use crate::steering::Steering;
 
 /// An application cannot be attached.
@@ -96,6 +96,14 @@ impl<P: Port> Dispatcher<P> {
     /// The memory of an application.
     pub fn memory_of(&self, app: AppId) -> Option<&PacketServer> {
         self.apps.app_dispatch(app)?.steering.app().map(|side| side.server())
+    }
+
+    /// What the dispatcher's own workers serve from now on: all of it, or what they served before.
+    ///
+    /// # Errors
+    /// An application has one of them.
+    pub fn replace_own_listeners(&mut self, listeners: &[Listener]) -> Result<(), Taken> {
+        self.listeners.replace_own(listeners)
     }
 
     /// Who listens where.

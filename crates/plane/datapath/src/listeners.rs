@@ -102,6 +102,19 @@ impl Listeners {
         Ok(())
     }
 
+    /// The dispatcher's own workers serve these from now on, and nothing else: or all stays as it
+    /// is.
+    ///
+    /// # Errors
+    /// An application has one of them, wholly or in part, or there are too many.
+    pub fn replace_own(&mut self, listeners: &[Listener]) -> Result<(), Taken> {
+        let mut replaced = self.clone();
+        replaced.remove(AppId::OWN);
+        replaced.add(AppId::OWN, listeners)?;
+        *self = replaced;
+        Ok(())
+    }
+
     /// Forgets everything that an application listens on.
     pub fn remove(&mut self, app: AppId) {
         let left = std::mem::take(&mut self.listeners);

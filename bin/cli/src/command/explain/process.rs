@@ -13,6 +13,7 @@ use crate::command::run::obstacle::Obstacle;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::sockets;
+use crate::table::grouped;
 
 /// The library's name, as it stands in /proc/PID/maps.
 const LIBRARY: &str = "libcalisto_preload.so";
@@ -20,8 +21,8 @@ const LIBRARY: &str = "libcalisto_preload.so";
 /// Explains the process `pid`.
 pub(super) fn explain(daemon: &Daemon, pid: u32) -> Result<Explained, Failure> {
     let own = kernel_sockets::of_process(pid).map_err(Failure::new)?;
-    let fallbacks = match daemon.ask(Command::Fallbacks)? {
-        ReplyBody::Fallbacks { sockets, .. } => sockets,
+    let (fallbacks, put_out) = match daemon.ask(Command::Fallbacks)? {
+        ReplyBody::Fallbacks { sockets, put_out, .. } => (sockets, put_out),
         other => return Err(daemon.unexpected(&other)),
     };
     let rows = sockets::all(daemon)?;
@@ -34,7 +35,11 @@ pub(super) fn explain(daemon: &Daemon, pid: u32) -> Result<Explained, Failure> {
     let sockets = own.iter().map(|socket| (socket, known.verdict(socket)));
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let note = if app.is_some() { None } else { Some(why_not_attached(pid)) };
-    Ok(Explained::new(pid, name.trim_end(), app, note, sockets))
+    let put_out = put_out
+        .iter()
+        .find(|one| one.pids.contains(&pid))
+        .map(|one| format!("put out {} s ago: {}", grouped(one.seconds_ago), one.message));
+    Ok(Explained::new(pid, name.trim_end(), app, note, sockets).and_put_out(put_out))
 }
 
 /// The application that the process is of, by number and name.

@@ -29,6 +29,9 @@ pub(super) struct Explained {
     /// Why it is not attached.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// When and why its sockets were put out last; absent: they never were, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    put_out: Option<String>,
     sockets: Vec<Socket>,
 }
 
@@ -70,7 +73,13 @@ impl Explained {
         // A process may call itself anything.
         let name = base::printable(name, 64);
         let sockets = sockets.map(|(socket, verdict)| Socket::new(socket, &verdict)).collect();
-        Self { schema_version: SCHEMA_VERSION, pid, name, app, app_name, note, sockets }
+        let (schema_version, put_out) = (SCHEMA_VERSION, None);
+        Self { schema_version, pid, name, app, app_name, note, put_out, sockets }
+    }
+
+    /// The same of a process whose sockets were put out.
+    pub(super) fn and_put_out(self, put_out: Option<String>) -> Self {
+        Self { put_out, ..self }
     }
 
     pub(super) fn render(&self) -> String {
@@ -81,6 +90,9 @@ impl Explained {
         text.push('\n');
         if let Some(note) = &self.note {
             let _ = writeln!(text, "not attached: {note}");
+        }
+        if let Some(put_out) = &self.put_out {
+            let _ = writeln!(text, "{put_out}");
         }
         if self.sockets.is_empty() {
             text.push_str("It has no sockets.\n");

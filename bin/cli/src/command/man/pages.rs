@@ -162,13 +162,18 @@ const OPTIONS: [(&str, &str); 4] = [
     ("-V, --version", "Prints the version."),
 ];
 
-const SIGNALS: [(&str, &str); 2] = [
+const SIGNALS: [(&str, &str); 3] = [
     (
         "SIGINT, SIGTERM",
         "It ends after sockets of programs had their time (sockets.drain_ms) to \
                          close; a second one hurries it.",
     ),
-    ("SIGHUP, SIGUSR1, SIGUSR2", "Are noted in the log and change nothing."),
+    (
+        "SIGHUP",
+        "It reads its configuration again, as calisto reload has it do: all that has changed holds, or \
+         nothing.",
+    ),
+    ("SIGUSR1, SIGUSR2", "Are noted in the log and change nothing."),
 ];
 
 const CAPABILITIES: [(&str, &str); 4] = [

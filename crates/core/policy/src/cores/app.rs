@@ -69,11 +69,17 @@ pub enum CoresRefused {
     },
     /// The worker's id is beyond the limit, or somebody has it.
     Worker(WorkerId),
+    /// Nothing is guaranteed to it, and the policy gives nothing else.
+    NothingGuaranteed,
 }
 
 impl fmt::Display for CoresRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NothingGuaranteed => f.write_str(
+                "the policy in force gives out guaranteed cores only, and none is guaranteed: it would \
+                 never run",
+            ),
             Self::CoreSet(count) => write!(
                 f,
                 "{count} cores, or one of them twice, cannot be given out: name 1 to {} cores, \

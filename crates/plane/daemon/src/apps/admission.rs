@@ -17,6 +17,11 @@ const HANDSHAKES_AT_ONCE: u32 = 64;
 /// The same of all users but root together: a fifth of the attach server's time.
 const ALL_HANDSHAKES_PER_S: u32 = 200;
 
+/// Beyond that, of users that have not come for [`LONG`]: one that comes now and then is let in,
+/// however many others come all the time.
+const FLOOR_PER_S: u32 = 50;
+const LONG: Nanos = Nanos::from_secs(5);
+
 /// Users whose budgets are kept, at most; beyond that those are forgotten that have rested for long
 /// enough to have all of theirs again.
 const USERS_MAX: usize = 1024;
@@ -32,20 +37,32 @@ pub(super) fn has_place(max: usize, uid: u32, own: usize, taken: usize) -> bool 
 
 /// What users have left of their handshakes.
 pub(super) struct Handshakes {
-    of_users: BTreeMap<u32, RateLimit>,
+    of_users: BTreeMap<u32, Budget>,
     of_all: RateLimit,
+    floor: RateLimit,
+}
+
+/// What one user has left.
+struct Budget {
+    limit: RateLimit,
+    /// When it was let in last.
+    came_at: Nanos,
 }
 
 impl Handshakes {
     pub(super) fn new() -> Self {
         let of_all = RateLimit::new(ALL_HANDSHAKES_PER_S, ALL_HANDSHAKES_PER_S);
-        Self { of_users: BTreeMap::new(), of_all }
+        let floor = RateLimit::new(FLOOR_PER_S, FLOOR_PER_S);
+        Self { of_users: BTreeMap::new(), of_all, floor }
     }
 
     /// Whether a user may begin with one now.
     pub(super) fn allow(&self, uid: u32, now: Nanos) -> bool {
         let own = self.of_users.get(&uid);
-        uid == ROOT || (self.of_all.allows(now) && own.is_none_or(|own| own.allows(now)))
+        let comes_seldom = own.is_none_or(|own| now.since(own.came_at) >= LONG);
+        uid == ROOT
+            || ((self.of_all.allows(now) || (comes_seldom && self.floor.allows(now)))
+                && own.is_none_or(|own| own.limit.allows(now)))
     }
 
     /// It wants to; false: it has to wait. A process that joins an application needs no leave:
@@ -57,14 +74,16 @@ impl Handshakes {
         if !self.allow(uid, now) {
             return false;
         }
-        self.of_all.take(now);
-        if self.of_users.len() >= USERS_MAX {
-            let rest = Nanos(1_000_000_000 / u64::from(HANDSHAKES_PER_S));
-            let rested = Nanos(rest.0 * u64::from(HANDSHAKES_AT_ONCE));
-            self.of_users.retain(|_, own| own.next() + rested > now);
+        if !self.of_all.take(now) {
+            self.floor.take(now);
         }
-        let new = || RateLimit::new(HANDSHAKES_PER_S, HANDSHAKES_AT_ONCE);
-        self.of_users.entry(uid).or_insert_with(new).take(now)
+        if self.of_users.len() >= USERS_MAX {
+            self.of_users.retain(|_, own| now.since(own.came_at) < LONG);
+        }
+        let limit = RateLimit::new(HANDSHAKES_PER_S, HANDSHAKES_AT_ONCE);
+        let own = self.of_users.entry(uid).or_insert(Budget { limit, came_at: now });
+        own.came_at = now;
+        own.limit.take(now)
     }
 }
 
@@ -103,7 +122,25 @@ mod tests {
             handshakes.take(uid, at);
         }
         assert!(!handshakes.allow(3000, at), "all of them together have a limit, too");
+        assert!(!handshakes.allow(2000, at), "and the floor is for users that come seldom");
         assert!(handshakes.allow(ROOT, at) && handshakes.allow(3000, at + Nanos::from_secs(1)));
+    }
+
+    #[test]
+    fn a_user_that_comes_seldom_is_let_in_however_many_others_come_all_the_time() {
+        let mut handshakes = Handshakes::new();
+        let mut let_in = 0;
+        for step in 0..400 {
+            let now = Nanos::from_secs(5) + Nanos::from_millis(25 * step);
+            // Thirty users take all that there is.
+            for uid in 2000..2030 {
+                while handshakes.take(uid, now) {}
+            }
+            if step % 40 == 39 {
+                let_in += u32::from(handshakes.take(3000 + step as u32, now));
+            }
+        }
+        assert_eq!(let_in, 10);
     }
 
     #[test]

@@ -2,14 +2,13 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use admin::{Command, ReplyBody};
 use attach::{AttachListener, Attached, JoinListener, PortInfo, Received, ToApp, ToDaemon};
 use base::Nanos;
-use datapath::{AppDispatch, AppId, DetachReason};
+use datapath::DetachReason;
 use port::xdp::Destination;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::clock;
@@ -21,6 +20,7 @@ use crate::apps::arrival::Terms;
 use crate::apps::chatter::Chatter;
 use crate::apps::claims::Claims;
 use crate::apps::client::{App, Client};
+use crate::apps::notices::{Notice, Notices};
 use crate::apps::rules::Rules;
 use crate::apps::socket_file::{self, SocketFile};
 use crate::apps::strangers::STRANGER_TIMEOUT;
@@ -35,54 +35,13 @@ use crate::sockets::SocketTable;
 /// back at once.
 const PENALTY: Duration = Duration::from_millis(100);
 
-/// What the loop tells the attach server.
-pub(crate) enum Notice {
-    /// It has detached an application.
-    Detached {
-        app: AppId,
-        /// Whose it was, where that is known.
-        uid: Option<u32>,
-        reason: DetachReason,
-        /// Its memory and tables, to be unmapped here.
-        remains: Box<AppDispatch>,
-    },
-    /// An operator asks about sockets.
-    Ask(Command, Option<String>, SyncSender<ReplyBody>),
-    /// No new connections: the daemon is about to end.
-    Drain,
-    /// The daemon ends.
-    Close,
-}
-
-/// How the loop tells the attach server.
-#[derive(Clone)]
-pub(crate) struct Notices {
-    sender: Sender<Notice>,
-    eventfd: Arc<EventFd>,
-    /// No socket of an application is left, and no new one comes.
-    is_drained: Arc<AtomicBool>,
-}
-
-impl Notices {
-    pub(crate) fn send(&self, notice: Notice) {
-        // Without an attach server nobody is attached.
-        let _ = self.sender.send(notice);
-        self.eventfd.ring();
-    }
-
-    /// Whether no socket of an application is left, and no new one comes.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.is_drained.load(Ordering::Acquire)
-    }
-}
-
 /// What the attach server knows and holds.
 pub(crate) struct AttachServer {
     pub(super) listener: AttachListener,
     file: SocketFile,
     /// Of processes whose application is in already; absent when the workers serve no sockets.
     pub(super) join_listener: Option<JoinListener>,
-    rules: Rules,
+    pub(super) rules: Rules,
     terms: Terms,
     ports: Vec<PortInfo>,
     pub(super) claims: Claims,
@@ -113,7 +72,7 @@ impl AttachServer {
         let (sender, notices) = channel();
         let is_drained = Arc::<AtomicBool>::default();
         let (doorbell, drained) = (Arc::clone(&eventfd), Arc::clone(&is_drained));
-        let to_attach_server = Notices { sender, eventfd: doorbell, is_drained: drained };
+        let to_attach_server = Notices::new(sender, doorbell, drained);
         let attach_server = Self {
             file: SocketFile::of(&listener),
             listener,
@@ -204,6 +163,18 @@ impl AttachServer {
                 Notice::Ask(command, about, asker) => {
                     // One that has gone needs no answer.
                     let _ = asker.try_send(self.tell_of_sockets(&command, about.as_deref()));
+                    continue;
+                }
+                Notice::Claim(come, asker) => {
+                    let _ = asker.try_send(self.claim(&come));
+                    continue;
+                }
+                Notice::Unclaim(come) => {
+                    come.iter().for_each(|one| self.claims.remove(destination(one)));
+                    continue;
+                }
+                Notice::Change(change) => {
+                    self.change(*change);
                     continue;
                 }
                 Notice::Drain => {

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use sys::eventfd::EventFd;
 
 use crate::apps::arrival::Facts;
-use crate::apps::attach_server::{Notice, Notices};
+use crate::apps::notices::{Notice, Notices};
 
 /// Applications that are gone and still spoken of.
 const DEPARTED_MAX: usize = 64;

@@ -11,6 +11,7 @@ use stack::Rate;
 
 use super::app::App;
 use super::memory::RingMemory;
+use super::put_out::PutOuts;
 use super::shares::ROOT;
 
 /// A number is not given to another application for this long: what workers still say is about the
@@ -30,6 +31,7 @@ pub(super) struct Apps {
     /// What the rings of all of them may have in memory.
     memory: RingMemory,
     gone: Vec<Gone>,
+    put_out: PutOuts,
     is_draining: bool,
 }
 
@@ -51,6 +53,7 @@ impl Apps {
             quotas: BTreeMap::new(),
             memory: RingMemory::new(budget),
             gone: Vec::new(),
+            put_out: PutOuts::default(),
             is_draining: false,
         }
     }
@@ -87,6 +90,10 @@ impl Apps {
         self.here.values()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut App> {
+        self.here.values_mut()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.here.is_empty()
     }
@@ -111,6 +118,11 @@ impl Apps {
 
     pub(super) fn insert(&mut self, app: App) {
         self.here.insert(app.number(), app);
+    }
+
+    /// Programs that were put out while they lived.
+    pub(super) fn put_out(&mut self) -> &mut PutOuts {
+        &mut self.put_out
     }
 
     /// Removes an application, remembers why, and lets its number rest.

@@ -46,6 +46,11 @@ impl ControlGroups {
         Self { is_ignored, hierarchy, known: BTreeMap::new(), look_at: Nanos::ZERO, turn: 0 }
     }
 
+    /// Whether their programs are passed by from now on.
+    pub(super) fn ignore(&mut self, is_ignored: bool) {
+        self.is_ignored = is_ignored;
+    }
+
     /// Whether no socket of a process may pass by its control group's programs now. Zero is a
     /// process that has no number here.
     pub(super) fn forbids(&mut self, pid: u32, now: Nanos) -> bool {
@@ -72,13 +77,17 @@ impl ControlGroups {
         Ok(has_any)
     }
 
-    /// Which of `processes` have come under such programs: application and process. Nothing when
-    /// it is too early to look again.
+    /// Whether it is time to look again at processes that are served.
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        !self.is_ignored && now >= self.look_at
+    }
+
+    /// Which of `processes` have come under such programs: application and process.
     pub(super) fn newly_guarded(&mut self, processes: &[(u16, u32)], now: Nanos) -> Vec<u16> {
-        if self.is_ignored || now < self.look_at || processes.is_empty() {
+        self.look_at = now + LOOK_EVERY;
+        if processes.is_empty() {
             return Vec::new();
         }
-        self.look_at = now + LOOK_EVERY;
         let count = processes.len().min(PROCESSES_MAX);
         let first = self.turn % processes.len();
         self.turn = first + count;
@@ -127,7 +136,7 @@ mod tests {
             let now = Nanos::from_secs(10 * look);
             groups.known.insert(path.clone(), (now, true));
             found.push(groups.newly_guarded(&processes, now));
-            assert!(groups.newly_guarded(&processes, now).is_empty(), "too early");
+            assert!(!groups.is_due(now), "too early");
         }
         assert_eq!(found, [vec![], vec![], vec![2]]);
     }

@@ -36,6 +36,8 @@ pub(super) struct Payer {
 /// All that the daemon has for programs.
 #[derive(Debug)]
 pub(super) struct Descriptors {
+    /// As many as the process may have, without the daemon's own.
+    there: usize,
     users: Shares,
     of_apps: BTreeMap<u16, usize>,
 }
@@ -44,12 +46,17 @@ impl Descriptors {
     /// `most` of them; zero: as many as the process may have.
     pub(super) fn new(most: u32) -> Self {
         let there = available();
-        Self::of(if most == 0 { there } else { there.min(most as usize) })
+        Self { there, ..Self::of(limit(there, most)) }
     }
 
     /// Exactly `limit`.
     pub(super) fn of(limit: usize) -> Self {
-        Self { users: Shares::new(limit), of_apps: BTreeMap::new() }
+        Self { there: limit, users: Shares::new(limit), of_apps: BTreeMap::new() }
+    }
+
+    /// From now on there are `most`; zero: as many as the process may have.
+    pub(super) fn set_limit(&mut self, most: u32) {
+        self.users.set_limit(limit(self.there, most));
     }
 
     /// Whether so many more may be had for an application.
@@ -88,6 +95,11 @@ impl Descriptors {
     pub(super) fn of_user(&self, uid: u32) -> usize {
         self.users.of(uid)
     }
+}
+
+/// What the configuration leaves of what is there.
+fn limit(there: usize, most: u32) -> usize {
+    if most == 0 { there } else { there.min(most as usize) }
 }
 
 /// Descriptors that this process may still have for what users ask for.

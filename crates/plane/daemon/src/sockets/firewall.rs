@@ -41,6 +41,12 @@ impl Firewall {
         Ok(Self { is_ignored, changes, known: Known::Nothing, look_at: Nanos::ZERO, look })
     }
 
+    /// Whether the filters are passed by from now on.
+    pub(super) fn ignore(&mut self, is_ignored: bool) {
+        self.is_ignored = is_ignored;
+        self.known = Known::Nothing;
+    }
+
     /// Whether no socket may pass by the filters now.
     pub(super) fn forbids(&mut self, now: Nanos) -> bool {
         !self.is_ignored && self.update(now) != Known::Unguarded

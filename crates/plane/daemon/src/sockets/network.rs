@@ -1,5 +1,5 @@
-//! What the kernel says of the network namespace: routes and neighbours, interfaces, packet
-//! filters; and of control groups, which have filters of their own.
+//! What the kernel says of the network namespace (routes and neighbours, interfaces, packet
+//! filters) and of control groups, which have filters of their own.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -49,6 +49,12 @@ impl Network {
             return Some(FallbackReason::FirewallRules);
         }
         self.control_groups.forbids(pid, now).then_some(FallbackReason::ControlGroupFilter)
+    }
+
+    /// Whether filters are passed by from now on.
+    pub(super) fn ignore_filters(&mut self, is_ignored: bool) {
+        self.firewall.ignore(is_ignored);
+        self.control_groups.ignore(is_ignored);
     }
 
     /// Readable when something may have changed.

@@ -39,14 +39,13 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Whether the user may look now. Datagrams wait for all users together: `None`.
-    pub(super) fn take(&mut self, uid: Option<u32>, now: Nanos) -> bool {
+    /// Whether the user may look now.
+    pub(super) fn take(&mut self, uid: u32, now: Nanos) -> bool {
         if now.since(self.since) >= LOOK_EVERY {
             self.since = now;
             self.of_user.clear();
         }
-        // No user has the greatest number: (uid_t)-1 means none to the kernel.
-        let looks = self.of_user.entry(uid.unwrap_or(u32::MAX)).or_insert(0);
+        let looks = self.of_user.entry(uid).or_insert(0);
         let may = *looks < LOOKS_MAX;
         *looks += u32::from(may);
         may
@@ -86,9 +85,9 @@ mod tests {
     fn a_user_who_looks_too_often_waits_and_others_do_not() {
         let mut looks = Looks::default();
         let now = Nanos::from_secs(1);
-        let taken = (0..1000).filter(|_| looks.take(Some(1000), now)).count();
+        let taken = (0..1000).filter(|_| looks.take(1000, now)).count();
         assert_eq!(taken, LOOKS_MAX as usize);
-        assert!(looks.take(Some(1001), now) && looks.take(None, now));
-        assert!(looks.take(Some(1000), now + LOOK_EVERY));
+        assert!(looks.take(1001, now) && looks.take(0, now));
+        assert!(looks.take(1000, now + LOOK_EVERY));
     }
 }

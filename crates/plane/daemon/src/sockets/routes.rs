@@ -190,7 +190,7 @@ impl Neighbours {
 
     /// The link address of a hop; asks for it when it is not known. `uid` has used up its share of
     /// looks: it counts as asked.
-    pub(super) fn reach(&mut self, hop: &Hop, uid: Option<u32>, now: Nanos) -> Reach {
+    pub(super) fn reach(&mut self, hop: &Hop, uid: u32, now: Nanos) -> Reach {
         if !self.looks.take(uid, now) {
             return Reach::Asked;
         }

@@ -47,6 +47,11 @@ impl Shares {
         (self.limit, self.taken)
     }
 
+    /// From now on there are that many. A user with more than that keeps what it has.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Whether a user may have that many more.
     pub(super) fn has_room(&self, uid: u32, more: usize) -> bool {
         Self::allows(self.limit, uid, self.of(uid), self.taken, more)

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
 use base::Nanos;
+use config::Config;
 use datapath::DetachReason;
 use shm::sockets::{Budget, Side};
 use stack::Command;
@@ -90,6 +91,17 @@ impl SocketTable {
             descriptors: Descriptors::new(table_config.config.sockets.descriptors),
             table_config,
         })
+    }
+
+    /// The configuration has changed: what users may do holds for all that is asked for from now
+    /// on, what their programs get for those that come.
+    pub(crate) fn change(&mut self, config: Arc<Config>) {
+        self.network.ignore_filters(config.sockets.ignore_firewall);
+        self.descriptors.set_limit(config.sockets.descriptors);
+        for app in self.apps.iter_mut() {
+            app.tenant = Arc::new(config.tenant(app.uid));
+        }
+        self.table_config.config = config;
     }
 
     /// What is to be waited for.
@@ -265,6 +277,9 @@ impl SocketTable {
     /// An application goes, with everything that it has.
     pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.remove(number, reason, now) else { return };
+        if self.apps.put_out().note(&app, reason, now) {
+            self.table_config.counters.count(AttachServerEvent::ProgramsPutOut);
+        }
         self.descriptors.give_back(app.payer(), APP_DESCRIPTORS);
         self.end_local_pairs_of(number);
         let places: Vec<_> = self.records.of_region(app.region()).map(|(place, _)| place).collect();
@@ -274,9 +289,11 @@ impl SocketTable {
             }
         }
         self.waiting.connects.retain(|pending| pending.app != number);
+        // Before workers free its slots: a connection that is gone without that would pass for one
+        // that has ended in order.
+        app.streams.server.memory().end(reason.code());
         self.table_config.command_queue.command(&Command::Remove { app: number });
         self.table_config.doorbells.remove(number);
-        app.streams.server.memory().end(reason.code());
         self.regions.remove(app.region());
         self.claimed.holds.finish_all(number, now + self.time_wait());
     }

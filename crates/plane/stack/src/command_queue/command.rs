@@ -158,5 +158,7 @@ pub enum SocketEvent {
     Unresolved {
         /// The address.
         remote: std::net::IpAddr,
+        /// The user whose program wants to send there.
+        user: u32,
     },
 }

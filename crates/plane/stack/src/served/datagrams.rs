@@ -94,20 +94,20 @@ impl Sockets {
         }
     }
 
-    /// A datagram has come. True: somebody has it.
-    pub(crate) fn deliver(&mut self, key: &FlowKey, payload: &[u8], now: Nanos) -> bool {
+    /// A datagram has come: the user whose program has it, if anybody has.
+    pub(crate) fn deliver(&mut self, key: &FlowKey, payload: &[u8], now: Nanos) -> Option<u32> {
         // Who is connected to this peer goes before who hears everybody, and of those the more
         // exact address.
         let fits = self.datagrams.on(key.destination().port()).filter(|at| at.hears(key));
         let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
-        let Some(socket) = best.cloned() else { return false };
+        let socket = best.cloned()?;
         if !socket.deliver(key, payload) {
             self.stats.datagrams_no_room += 1;
-            return true;
+            return Some(socket.app.user);
         }
         self.notify(socket.app.app, socket.slot);
         self.owed_since.get_or_insert(now);
-        true
+        Some(socket.app.user)
     }
 
     /// A datagram of ours did not arrive: who is connected to that peer hears so (as in Linux, of

@@ -97,8 +97,8 @@ impl Sockets {
             }
             self.notify(app, slot);
         }
-        for remote in sending.neighbours.questions() {
-            self.post.say(SocketEvent::Unresolved { remote });
+        for (remote, user) in sending.neighbours.questions() {
+            self.post.say(SocketEvent::Unresolved { remote, user });
         }
         if let Some(due) = self.unresolved.next_deadline() {
             self.paced.wake_at(due);
@@ -262,7 +262,8 @@ fn leave(
         Some(local) => local,
         None => socket.local.ip(),
     };
-    let found = sending.neighbours.find(remote.ip(), wanted, now).ok_or(Obstacle::NoRoute)?;
+    let found = sending.neighbours.find(remote.ip(), wanted, socket.app.user, now);
+    let found = found.ok_or(Obstacle::NoRoute)?;
     let (route, mut source) = found;
     if wanted.is_unspecified() && !socket.sources.contains(&source) {
         // Others talk to that peer from an address that this user may not have.

@@ -3,7 +3,7 @@
 //! They are held aside, as Linux holds them at the neighbour's entry, and not in the ring of their
 //! socket: one to an address where nobody answers must not keep those behind it. What is held has
 //! bounds, for the addresses are whatever programs and their peers make up: in all, for one address
-//! and for one application, which therefore never keeps the others from holding any.
+//! and for one user, which therefore never keeps the others from holding any.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -16,8 +16,10 @@ use crate::datagrams::Datagrams;
 /// Datagrams of a worker that wait, at most.
 const HELD_MAX: usize = 1024;
 
-/// Datagrams of one application that wait, at most.
-const HELD_OF_APP_MAX: usize = 256;
+/// Datagrams of one user that wait, at most; and when three quarters of all places are taken:
+/// the last to come finds that many.
+const HELD_OF_USER_MAX: usize = 256;
+const HELD_OF_USER_FLOOR: usize = 16;
 
 /// Datagrams to one address that wait, at most: about what Linux lets wait (`unres_qlen_bytes` of
 /// 212,992).
@@ -59,11 +61,13 @@ impl Unresolved {
         now: Nanos,
     ) -> bool {
         let Some(remote) = remote else { return false };
-        let app = socket.app.app;
-        let of_app = self.held.iter().filter(|held| held.socket.app.app == app).count();
+        let user = socket.app.user;
+        let of_user = self.held.iter().filter(|held| held.socket.app.user == user).count();
+        let is_crowded = self.held.len() >= HELD_MAX / 4 * 3;
+        let of_user_max = if is_crowded { HELD_OF_USER_FLOOR } else { HELD_OF_USER_MAX };
         let for_address = self.held.iter().filter(|held| held.remote.ip() == remote.ip()).count();
         if self.held.len() >= HELD_MAX
-            || of_app >= HELD_OF_APP_MAX
+            || of_user >= of_user_max
             || for_address >= HELD_FOR_ADDRESS_MAX
         {
             return false;

@@ -34,12 +34,16 @@ impl SocketJob {
                 }
                 Arrival::Datagram(key, payload) => {
                     let taker = sockets.as_mut();
-                    if !taker.is_some_and(|sockets| sockets.deliver(&key, payload, now)) {
+                    let user = taker.and_then(|sockets| sockets.deliver(&key, payload, now));
+                    // Not of what nobody wanted: its sender may have invented any number of
+                    // addresses.
+                    let Some(user) = user else {
                         counts.add(SocketCounter::NotTcp, 1);
-                    } else if let Some(route) = Route::back(frame) {
-                        // Not of what nobody wanted: its sender may have invented any number of
-                        // addresses.
-                        neighbours.learn(key.source().ip(), key.destination().ip(), route, now);
+                        continue;
+                    };
+                    if let Some(route) = Route::back(frame) {
+                        let (from, to) = (key.source().ip(), key.destination().ip());
+                        neighbours.learn(from, to, route, user, now);
                     }
                 }
                 Arrival::Error(error) => errors.push(error),

@@ -302,7 +302,9 @@ impl<'a> Slot<'a> {
     #[cold]
     pub(crate) fn break_off(&self, error: Errno) {
         let over = SlotState::BROKEN | SlotState::FINISHED;
-        if self.words.state().has(over) || self.words.state().kind() == Kind::Free {
+        let state = self.words.state();
+        // A free slot belongs to no socket, unless all are given up at once: then it was not closed.
+        if state.has(over) || (state.kind() == Kind::Free && !self.region.is_over()) {
             return;
         }
         // The error first: who sees the state finds it.

@@ -159,7 +159,7 @@ impl SocketTable {
 
     /// Tells workers when the next hop's link address is known; gives the rest back.
     fn try_to_open(&mut self, pending: Pending, now: Nanos) -> Option<Pending> {
-        let uid = self.apps.get(pending.app).map(|app| app.uid);
+        let uid = self.apps.get(pending.app).map_or(u32::MAX, |app| app.uid);
         match self.network.neighbours.reach(&pending.hop, uid, now) {
             Reach::Known(next_hop) => self.open(&pending, next_hop),
             Reach::Asked if now < pending.until => {

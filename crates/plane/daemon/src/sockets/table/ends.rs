@@ -115,7 +115,7 @@ impl SocketTable {
                         now,
                     );
                 }
-                SocketEvent::Unresolved { remote } => self.resolve(remote, now),
+                SocketEvent::Unresolved { remote, user } => self.resolve(remote, user, now),
             }
         }
     }

@@ -20,6 +20,9 @@ impl SocketTable {
                 self.claimed.release_lingering();
             }
         }
+        if !self.network.control_groups.is_due(now) {
+            return;
+        }
         let processes = self.apps.iter().flat_map(|app| {
             let number = app.number();
             app.pids.iter().map(move |pid| (number, *pid))

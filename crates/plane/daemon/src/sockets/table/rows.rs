@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, SocketTimer, TcpRow};
+use base::Nanos;
 use shm::sockets::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
 use super::super::app::App;
@@ -160,7 +161,8 @@ impl SocketTable {
     }
 
     /// Sockets that were left to the kernel, and counts of all.
-    pub(crate) fn fallback_rows(&self) -> ReplyBody {
+    pub(crate) fn fallback_rows(&mut self, now: Nanos) -> ReplyBody {
+        let put_out = self.apps.put_out().rows(now);
         let sockets = self.fallbacks.kept().collect::<Vec<_>>().into_iter().rev();
         let sockets = sockets.map(|fallback| FallbackRow {
             app: u32::from(fallback.app),
@@ -177,7 +179,8 @@ impl SocketTable {
             message: reason.sentence().to_owned(),
             count,
         });
-        ReplyBody::Fallbacks { sockets: sockets.collect(), totals: totals.collect() }
+        let (sockets, totals) = (sockets.collect(), totals.collect());
+        ReplyBody::Fallbacks { sockets, totals, put_out }
     }
 }
 

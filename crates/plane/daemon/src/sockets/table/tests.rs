@@ -479,7 +479,9 @@ fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
     assert_eq!(place.call(&mut process, &said, Some(&one)).reply, Reply::Done);
     let out_of_room = place.call(&mut process, &Call::Listen { backlog: 1 }, None);
     assert_eq!(out_of_room.reply, Reply::Kernel { reason: FallbackReason::DaemonBusy });
-    let admin::ReplyBody::Fallbacks { sockets, totals } = place.socket_table.fallback_rows() else {
+    let admin::ReplyBody::Fallbacks { sockets, totals, .. } =
+        place.socket_table.fallback_rows(base::Nanos::ZERO)
+    else {
         panic!("it is asked for these");
     };
     assert_eq!((sockets.len(), totals.len()), (4, 4), "the latest first: {sockets:?}");
@@ -487,7 +489,9 @@ fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
     assert!(sockets.iter().all(|row| row.inode == sys::socket::inode_of(one.as_fd()).unwrap_or(0)));
     drop(one);
     place.wait_until(|socket_table| {
-        let admin::ReplyBody::Fallbacks { sockets, .. } = socket_table.fallback_rows() else {
+        let admin::ReplyBody::Fallbacks { sockets, .. } =
+            socket_table.fallback_rows(base::Nanos::ZERO)
+        else {
             return false;
         };
         sockets.is_empty()

@@ -24,9 +24,7 @@ use super::super::rights::Holder;
 use super::super::routes::{Reach, Whither};
 use super::super::waiting::Unresolved;
 use super::SocketTable;
-
-/// Destinations whose way is not known yet, at most.
-const UNRESOLVED_MAX: usize = 4096;
+use crate::attach_server_counters::AttachServerEvent;
 
 /// Bytes of a receive ring, as a logarithm: as much as Linux gives a socket.
 const RECEIVE_LOG2: u8 = 18;
@@ -142,15 +140,19 @@ impl SocketTable {
     }
 
     /// Datagrams wait for the next hop of an address.
-    pub(super) fn resolve(&mut self, remote: IpAddr, now: Nanos) {
-        let is_known = self.waiting.datagrams.iter().any(|one| one.remote == remote);
-        if is_known || self.waiting.datagrams.len() >= UNRESOLVED_MAX {
+    pub(super) fn resolve(&mut self, remote: IpAddr, user: u32, now: Nanos) {
+        if self.waiting.has_datagrams_to(remote) {
+            return;
+        }
+        if !self.waiting.has_room(user) {
+            self.table_config.counters.count(AttachServerEvent::NextHopShareUsedUp);
             return;
         }
         match self.network.neighbours.find(remote, None) {
             Whither::Out(hop) => {
                 let until = now + REACH_MAX;
-                self.waiting.datagrams.push(Unresolved { remote, hop, look_at: now, until });
+                let look_at = now;
+                self.waiting.add_datagrams(Unresolved { remote, user, hop, look_at, until });
                 self.tend_unresolved(now);
             }
             _ => self
@@ -162,16 +164,12 @@ impl SocketTable {
 
     /// Looks again for next hops of datagrams.
     pub(super) fn tend_unresolved(&mut self, now: Nanos) {
-        for mut one in std::mem::take(&mut self.waiting.datagrams) {
-            if one.look_at > now {
-                self.waiting.datagrams.push(one);
-                continue;
-            }
-            let next_hop = match self.network.neighbours.reach(&one.hop, None, now) {
+        for mut one in self.waiting.take_due_datagrams(now) {
+            let next_hop = match self.network.neighbours.reach(&one.hop, one.user, now) {
                 Reach::Known(next_hop) => Some((next_hop, one.hop.source)),
                 Reach::Asked if now < one.until => {
                     one.look_at = next_look(now, one.until);
-                    self.waiting.datagrams.push(one);
+                    self.waiting.add_datagrams(one);
                     continue;
                 }
                 Reach::Asked | Reach::Unreachable => None,

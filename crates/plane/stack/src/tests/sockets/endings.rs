@@ -96,7 +96,7 @@ fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_onc
         bench.turn_of_data_path();
     }
     let remote = "10.9.9.9".parse().expect("an address");
-    assert_eq!(app.events(), [SocketEvent::Unresolved { remote }]);
+    assert_eq!(app.events(), [SocketEvent::Unresolved { remote, user: 1000 }]);
     let local = "10.0.0.2".parse().expect("an address");
     app.command_queue.command(&Command::Resolved { remote, next_hop: Some((next_hop(), local)) });
     let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
@@ -161,7 +161,7 @@ fn a_datagram_to_where_nobody_answers_keeps_none_behind_it_waiting() {
 }
 
 #[test]
-fn one_application_holds_no_more_unresolved_datagrams_than_its_share() {
+fn one_user_holds_no_more_unresolved_datagrams_than_its_share() {
     let (mut bench, app) = bench(1, None);
     let slot = datagrams(&app);
     bench.turns(2);

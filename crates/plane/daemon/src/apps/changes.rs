@@ -1,0 +1,32 @@
+//! What a changed configuration changes at the attach server.
+
+use std::sync::Arc;
+
+use datapath::Listener;
+
+use crate::apps::attach_server::AttachServer;
+use crate::changes::AttachChange;
+use crate::setup::destination;
+
+impl AttachServer {
+    /// Takes from the kernel what these listeners want: all of it or nothing.
+    pub(super) fn claim(&mut self, come: &[Listener]) -> Result<(), String> {
+        for (at, listener) in come.iter().enumerate() {
+            if let Err(error) = self.claims.add(destination(listener)) {
+                come[..at].iter().for_each(|one| self.claims.remove(destination(one)));
+                return Err(error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// The configuration has changed; nothing of it can fail any more.
+    pub(super) fn change(&mut self, change: AttachChange) {
+        change.go.iter().for_each(|one| self.claims.remove(destination(one)));
+        self.rules = change.rules;
+        self.apps_max = usize::from(change.config.apps.max);
+        if let Some(socket_table) = &mut self.socket_table {
+            socket_table.change(Arc::new(change.config));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the loop, operators and a changed configuration tell the attach server, and how.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, SyncSender};
+
+use admin::{Command, ReplyBody};
+use datapath::{AppDispatch, AppId, DetachReason, Listener};
+use sys::eventfd::EventFd;
+
+use crate::changes::AttachChange;
+
+/// What the loop tells the attach server.
+pub(crate) enum Notice {
+    /// It has detached an application.
+    Detached {
+        app: AppId,
+        /// Whose it was, where that is known.
+        uid: Option<u32>,
+        reason: DetachReason,
+        /// Its memory and tables, to be unmapped here.
+        remains: Box<AppDispatch>,
+    },
+    /// An operator asks about sockets.
+    Ask(Command, Option<String>, SyncSender<ReplyBody>),
+    /// Own listeners come with a changed configuration: their packets are to be taken from the
+    /// kernel, all of them or none.
+    Claim(Vec<Listener>, SyncSender<Result<(), String>>),
+    /// They do not come.
+    Unclaim(Vec<Listener>),
+    /// The configuration has changed.
+    Change(Box<AttachChange>),
+    /// No new connections: the daemon is about to end.
+    Drain,
+    /// The daemon ends.
+    Close,
+}
+
+/// How the loop tells the attach server.
+#[derive(Clone)]
+pub(crate) struct Notices {
+    sender: Sender<Notice>,
+    eventfd: Arc<EventFd>,
+    /// No socket of an application is left, and no new one comes.
+    is_drained: Arc<AtomicBool>,
+}
+
+impl Notices {
+    pub(super) fn new(
+        sender: Sender<Notice>,
+        eventfd: Arc<EventFd>,
+        is_drained: Arc<AtomicBool>,
+    ) -> Self {
+        Self { sender, eventfd, is_drained }
+    }
+
+    pub(crate) fn send(&self, notice: Notice) {
+        // Without an attach server nobody is attached.
+        let _ = self.sender.send(notice);
+        self.eventfd.ring();
+    }
+
+    /// Whether no socket of an application is left, and no new one comes.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_drained.load(Ordering::Acquire)
+    }
+}
