@@ -11,7 +11,7 @@ use calisto::failure::Failure;
 use calisto::output;
 use calisto::table::Table;
 use clap::Args;
-use experiments::{Options, Run, Scenario, Shard, library, manual, store};
+use experiments::{Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, store};
 
 use progress::Display;
 
@@ -60,7 +60,7 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
     /// Put the parts that are in the folder together instead of running anything.
-    #[arg(long, conflicts_with_all = ["shard", "seed", "quick"])]
+    #[arg(long, conflicts_with_all = ["shard", "seed", "quick", "runs"])]
     merge: bool,
     /// Runs at a time. [default: one for each CPU]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -71,6 +71,14 @@ pub(crate) struct Sim {
     /// A tenth of everything and no bands: whether it works, not what it says.
     #[arg(long)]
     quick: bool,
+    /// Runs of each point, each with a seed of its own: what a claim says must be so in most of
+    /// them, beyond chance. [default: 10; with --quick 1]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)),
+    )]
+    runs: Option<u32>,
 }
 
 /// A scenario, and how a person calls it.
@@ -126,6 +134,7 @@ impl Sim {
             shard: self.shard,
             threads: self.threads.map_or(cpus, usize::from),
             quick: self.quick,
+            runs: self.runs.unwrap_or(if self.quick { 1 } else { RUNS }),
         };
         let failed = |error| Failure::new(format!("{called}: {error}"));
         let mut run = Run::start(Arc::clone(scenario), options).map_err(failed)?;
@@ -191,9 +200,10 @@ impl Sim {
     fn command(&self, called: &str) -> String {
         let seed = self.seed.map_or(String::new(), |seed| format!(" --seed {seed}"));
         let quick = if self.quick { " --quick" } else { "" };
+        let runs = self.runs.map_or(String::new(), |runs| format!(" --runs {runs}"));
         let shard =
             if self.shard.is_whole() { String::new() } else { format!(" --shard {}", self.shard) };
-        format!("calisto sim {}{seed}{quick}{shard}", quoted(called))
+        format!("calisto sim {}{seed}{quick}{runs}{shard}", quoted(called))
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod chosen;
 mod claim;
+mod confidence;
 mod document;
 mod error;
 mod experiment;
@@ -32,6 +33,6 @@ pub mod store;
 
 pub use claim::judge;
 pub use error::ScenarioError;
-pub use run::{Options, Progress, Run, RunError};
+pub use run::{Options, Progress, RUNS, RUNS_MAX, Run, RunError};
 pub use shard::Shard;
 pub use sweep::Scenario;

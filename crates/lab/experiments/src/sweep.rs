@@ -1,13 +1,14 @@
 //! A scenario that has been checked, and the runs that it is made of.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use report::{Kind, Origin};
 
 use crate::document;
 use crate::error::ScenarioError;
 use crate::experiment::{Experiment, Task};
-use crate::scenario::{Over, Text};
+use crate::scenario::{ClaimText, Over, Text};
 use crate::setting::{Rule, Settings};
 
 /// A scenario that has been checked: every run of it is possible.
@@ -83,6 +84,18 @@ impl Scenario {
     /// How many runs it is made of.
     pub fn job_count(&self) -> usize {
         Jobs::of(self).all.len()
+    }
+
+    /// The values of a series that claims look at.
+    pub(crate) fn looked_at(&self, series: usize) -> Vec<&str> {
+        let Series { name, value, .. } = &self.series[series];
+        let is_of = |claim: &&ClaimText| {
+            let than = claim.than.as_ref().is_some_and(|than| than.get_ref() == name);
+            than || claim.series.get_ref() == name
+        };
+        let claims = self.read.claim.iter().filter(is_of);
+        let names = claims.map(|claim| claim.value.as_ref().map_or(*value, |of| of.get_ref()));
+        names.collect::<BTreeSet<&str>>().into_iter().collect()
     }
 
     pub(crate) fn is_map(&self) -> bool {
