@@ -11,7 +11,7 @@ use calisto::failure::Failure;
 use calisto::output;
 use calisto::table::Table;
 use clap::Args;
-use experiments::{Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, store};
+use experiments::{Costs, Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, store};
 
 use progress::Display;
 
@@ -79,6 +79,10 @@ pub(crate) struct Sim {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)),
     )]
     runs: Option<u32>,
+    /// What things cost on your machine, as `calisto bench` found: a TOML file with a line for
+    /// each, such as `wake = "21us"`. `--settings` lists them.
+    #[arg(long, value_name = "FILE.toml")]
+    costs: Option<PathBuf>,
 }
 
 /// A scenario, and how a person calls it.
@@ -111,9 +115,10 @@ impl Sim {
         let all = library::SCENARIOS.iter().map(|(name, _)| (*name).to_owned());
         let names: Vec<String> = if self.all { all.collect() } else { self.what.clone() };
         let mut chosen: Vec<Chosen> = Vec::new();
+        let costs = self.costs.as_deref().map(costs_of).transpose()?.unwrap_or_default();
         for called in names {
             let text = text_of(&called)?;
-            let scenario = Scenario::parse(&text)
+            let scenario = Scenario::parse_with(&text, &costs)
                 .map_err(|error| Failure::usage(format!("{called}: {error}")))?;
             if let Some(twin) = chosen.iter().find(|one| one.scenario.name() == scenario.name()) {
                 return Err(Failure::usage(format!(
@@ -201,9 +206,13 @@ impl Sim {
         let seed = self.seed.map_or(String::new(), |seed| format!(" --seed {seed}"));
         let quick = if self.quick { " --quick" } else { "" };
         let runs = self.runs.map_or(String::new(), |runs| format!(" --runs {runs}"));
+        let costs = self
+            .costs
+            .as_ref()
+            .map_or(String::new(), |path| format!(" --costs {}", quoted(&path.to_string_lossy())));
         let shard =
             if self.shard.is_whole() { String::new() } else { format!(" --shard {}", self.shard) };
-        format!("calisto sim {}{seed}{quick}{runs}{shard}", quoted(called))
+        format!("calisto sim {}{seed}{quick}{runs}{costs}{shard}", quoted(called))
     }
 }
 
@@ -218,6 +227,13 @@ fn quoted(name: &str) -> String {
     format!("'{dash}{}'", name.replace('\'', "'\\''"))
 }
 
+/// What things cost on another machine.
+fn costs_of(path: &Path) -> Result<Costs, Failure> {
+    let called = path.display();
+    let text = text_of_file(path, "the costs")?;
+    Costs::parse(&text).map_err(|says| Failure::usage(format!("{called}: {says}")))
+}
+
 /// The text of a figure that comes with the program, or of a file.
 fn text_of(called: &str) -> Result<String, Failure> {
     if Path::new(called).extension().is_none_or(|extension| extension != "toml") {
@@ -227,14 +243,17 @@ fn text_of(called: &str) -> Result<String, Failure> {
             None => Err(Failure::usage(library::find(called).err().unwrap_or_default())),
         };
     }
-    let cannot = |error| Failure::new(format!("cannot read the scenario {called}: {error}"));
-    let length = std::fs::metadata(called).map_err(cannot)?.len();
+    text_of_file(Path::new(called), "the scenario")
+}
+
+fn text_of_file(path: &Path, what: &str) -> Result<String, Failure> {
+    let called = path.display();
+    let cannot = |error| Failure::new(format!("cannot read {what} {called}: {error}"));
+    let length = std::fs::metadata(path).map_err(cannot)?.len();
     if length > SCENARIO_BYTES_MAX {
-        return Err(Failure::usage(format!(
-            "{called} has {length} bytes, which is too long for a scenario"
-        )));
+        return Err(Failure::usage(format!("{called} has {length} bytes, which is too long")));
     }
-    std::fs::read_to_string(called).map_err(cannot)
+    std::fs::read_to_string(path).map_err(cannot)
 }
 
 fn list(json: bool) -> Result<(), Failure> {

@@ -15,6 +15,7 @@ mod document;
 mod error;
 mod experiment;
 mod lines;
+mod own_costs;
 mod points;
 mod run;
 mod scenario;
@@ -33,6 +34,7 @@ pub mod store;
 
 pub use claim::judge;
 pub use error::ScenarioError;
+pub use own_costs::Costs;
 pub use run::{Options, Progress, RUNS, RUNS_MAX, Run, RunError};
 pub use shard::Shard;
 pub use sweep::Scenario;

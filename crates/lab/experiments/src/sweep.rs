@@ -8,6 +8,7 @@ use report::{Kind, Origin};
 use crate::document;
 use crate::error::ScenarioError;
 use crate::experiment::{Experiment, Task};
+use crate::own_costs::Costs;
 use crate::scenario::{ClaimText, Over, Text};
 use crate::setting::{Rule, Settings};
 
@@ -63,7 +64,15 @@ impl Scenario {
     /// # Errors
     /// The first thing in it that cannot be: with its line, and what could be there.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        document::parse(text)
+        Self::parse_with(text, &Costs::default())
+    }
+
+    /// As [`Self::parse`], with what things cost on another machine than that of the defaults.
+    ///
+    /// # Errors
+    /// As of [`Self::parse`], and what a cost cannot be.
+    pub fn parse_with(text: &str, costs: &Costs) -> Result<Self, ScenarioError> {
+        document::parse(text, costs)
     }
 
     /// Its name, and that of its files.
