@@ -321,6 +321,8 @@ fn complete(name: &str) -> (FigureLine, Given, Vec<Line>) {
             band: None,
             saturated: false,
             more: [(series.name.clone(), 1.0)].into(),
+            runs: BTreeMap::new(),
+            tie: false,
         })
     };
     for panel in &head.panels {
@@ -393,6 +395,8 @@ fn points(series: &str) -> Vec<Line> {
             band: None,
             saturated: false,
             more: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            tie: false,
         })
     };
     [1.0, 2.0, 3.0].map(point).into()

@@ -81,6 +81,40 @@ fn one_worker_more_moves_four_fifths_under_modulo_and_one_fifth_under_sticky() {
     }
 }
 
+/// Workers with groups.
+fn spread(owned: &[(u16, u32)]) -> usize {
+    owned.iter().filter(|(_, groups)| *groups > 0).count()
+}
+
+#[test]
+fn a_light_load_of_two_workers_ends_on_one_and_nothing_is_lost_or_reordered() {
+    let bed = bed();
+    let more = "[workers]\ncount = 2\narrangement = \"threads\"\n[cores]\nset = [0, 1]\n\
+                policy = \"queue_delay\"\n";
+    let daemon = start(&bed, more);
+    // Shenango's rule gives both workers flows, and each wakes for its own.
+    under_load(&bed, || {
+        daemon.wait_until("two workers with groups", |steer| spread(&steer.owned) == 2);
+    });
+    under_load(&bed, || {
+        daemon.must(Command::CoresSet { policy: "packing".to_owned() });
+        daemon.wait_until("one worker with all groups", |steer| spread(&steer.owned) == 1);
+    });
+    for counter in ["drop_hold_overflow", "drop_ring_full", "flow_in_two_workers"] {
+        assert_eq!(daemon.counter(counter), 0, "{counter}");
+    }
+}
+
+#[test]
+fn without_a_word_about_it_a_light_load_begins_on_one_of_the_workers() {
+    let bed = bed();
+    let more = "[workers]\ncount = 2\narrangement = \"threads\"\n[cores]\nset = [0, 1]\n";
+    let daemon = start(&bed, more);
+    under_load(&bed, || {
+        daemon.wait_until("one worker with all groups", |steer| spread(&steer.owned) == 1);
+    });
+}
+
 #[test]
 fn the_policy_changes_live() {
     let bed = bed();

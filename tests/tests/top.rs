@@ -279,7 +279,7 @@ fn it_shows_the_core_that_is_given_out_and_who_may_have_it() {
     let words = "udp-echo --listen udp:10.77.0.2:9 --name nine --cores 1 --workers 2";
     let _nine = Application::start(&daemon, words);
     let terminal = Terminal::start(&daemon, (80, 24), "exec $calisto top --interval 100ms");
-    terminal.wait_until_full(24, &["cores queue_delay every", "cores in use", "of   1", "nine"]);
+    terminal.wait_until_full(24, &["cores packing every", "cores in use", "of   1", "nine"]);
     terminal.wait_until_it_shows(&["  1 idle"]);
     wait_for("a grant on the screen", || {
         answered(&bed, 9);
@@ -292,7 +292,7 @@ fn it_shows_the_core_that_is_given_out_and_who_may_have_it() {
         Ok(())
     });
     let table = daemon.calisto("cores");
-    assert!(table.contains("policy queue_delay") && table.contains("nine"), "{table}");
+    assert!(table.contains("policy packing") && table.contains("nine"), "{table}");
     daemon.calisto("cores set static_set");
     assert!(daemon.calisto("cores").contains("policy static_set"));
     terminal.wait_until_it_shows(&["cores static_set every"]);

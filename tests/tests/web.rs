@@ -70,7 +70,7 @@ fn a_browser_shows_workers_ports_and_cores_and_what_is_wrong() {
         let dom = in_a_browser(&page, &folder);
         if dom.contains("data-looks") { Ok(dom) } else { Err(dom) }
     });
-    for shown in ["xdp:veth0", "queue_delay", "active", "serving", "core 0 held"] {
+    for shown in ["xdp:veth0", "packing", "active", "serving", "core 0 held"] {
         assert!(dom.contains(shown), "no {shown:?} in {dom}");
     }
     assert!(dom.contains(&format!("process {}", daemon.pid())), "{dom}");

@@ -162,7 +162,7 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("load", 4, 14),
     circles("calisto-nf", 3, 8),
     circles("packetdrill", 1, 2),
-    circles("policy", 4, 25),
+    circles("policy", 4, 26),
     circles("port", 3, 7),
     circles("replay", 1, 2),
     circles("shm", 2, 4),

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::printable;
 use clap::Args;
-use cli::failure::Failure;
-use cli::output;
-use cli::table::{Cell, Table};
-use report::{Claim, Coverage, Error, Figure, Verdicts};
+use report::{Claim, Coverage, Error, Figure, Verdicts, Whose};
 use serde::Serialize;
 
 /// Of the JSON; a reader that knows another one should not guess.
@@ -62,6 +59,7 @@ struct MadeFigure<'a> {
     lacks: Vec<String>,
     claims_that_hold: usize,
     claims_that_do_not: usize,
+    claims_open: usize,
     claims_not_known: usize,
 }
 
@@ -79,8 +77,16 @@ impl Report {
         if json {
             return output::json(&Made { schema_version: SCHEMA_VERSION, page, figures: made });
         }
-        let mut table =
-            Table::new(["figure", "points", "promised", "claims", "hold", "do not", "not known"]);
+        let mut table = Table::new([
+            "figure",
+            "points",
+            "promised",
+            "claims",
+            "hold",
+            "do not",
+            "open",
+            "not known",
+        ]);
         for figure in &made {
             table.row([
                 figure.figure.into(),
@@ -89,6 +95,7 @@ impl Report {
                 number(figure.claims()),
                 number(figure.claims_that_hold),
                 number(figure.claims_that_do_not),
+                number(figure.claims_open),
                 number(figure.claims_not_known),
             ]);
         }
@@ -100,6 +107,9 @@ impl Report {
             }
         }
         text += &format!("{}: {}\n", page.display(), report.verdicts());
+        for whose in Whose::ALL {
+            text += &format!("of {}: {}\n", whose.words(), report.verdicts_of(whose));
+        }
         if let Some(folder) = svg {
             text += &format!("{}: {} pictures\n", folder.display(), made.len());
         }
@@ -110,7 +120,7 @@ impl Report {
 impl<'a> MadeFigure<'a> {
     fn of(figure: &'a Figure, svg: Option<PathBuf>) -> Self {
         let Coverage { there, promised, lacks } = figure.coverage();
-        let Verdicts { hold, do_not, not_known } = Verdicts::of(figure.claims());
+        let Verdicts { hold, do_not, open, not_known } = Verdicts::of(figure.claims());
         Self {
             figure: &figure.head().figure,
             svg,
@@ -119,12 +129,13 @@ impl<'a> MadeFigure<'a> {
             lacks,
             claims_that_hold: hold,
             claims_that_do_not: do_not,
+            claims_open: open,
             claims_not_known: not_known,
         }
     }
 
     fn claims(&self) -> usize {
-        self.claims_that_hold + self.claims_that_do_not + self.claims_not_known
+        self.claims_that_hold + self.claims_that_do_not + self.claims_open + self.claims_not_known
     }
 }
 

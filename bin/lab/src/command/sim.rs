@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use cli::failure::Failure;
-use cli::output;
-use cli::table::Table;
-use experiments::{Options, Run, Scenario, Shard, library, manual, store};
+use experiments::{Costs, Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, store};
 
 use progress::Display;
 
@@ -60,7 +57,7 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
     /// Put the parts that are in the folder together instead of running anything.
-    #[arg(long, conflicts_with_all = ["shard", "seed", "quick"])]
+    #[arg(long, conflicts_with_all = ["shard", "seed", "quick", "runs"])]
     merge: bool,
     /// Runs at a time. [default: one for each CPU]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -71,6 +68,18 @@ pub(crate) struct Sim {
     /// A tenth of everything and no bands: whether it works, not what it says.
     #[arg(long)]
     quick: bool,
+    /// Runs of each point, each with a seed of its own: what a claim says must be so in most of
+    /// them, beyond chance. [default: 10; with --quick 1]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)),
+    )]
+    runs: Option<u32>,
+    /// What things cost on your machine, as `calisto bench` found: a TOML file with a line for
+    /// each, such as `wake = "21us"`. `--settings` lists them.
+    #[arg(long, value_name = "FILE.toml")]
+    costs: Option<PathBuf>,
 }
 
 /// A scenario, and how a person calls it.
@@ -103,9 +112,10 @@ impl Sim {
         let all = library::SCENARIOS.iter().map(|(name, _)| (*name).to_owned());
         let names: Vec<String> = if self.all { all.collect() } else { self.what.clone() };
         let mut chosen: Vec<Chosen> = Vec::new();
+        let costs = self.costs.as_deref().map(costs_of).transpose()?.unwrap_or_default();
         for called in names {
             let text = text_of(&called)?;
-            let scenario = Scenario::parse(&text)
+            let scenario = Scenario::parse_with(&text, &costs)
                 .map_err(|error| Failure::usage(format!("{called}: {error}")))?;
             if let Some(twin) = chosen.iter().find(|one| one.scenario.name() == scenario.name()) {
                 return Err(Failure::usage(format!(
@@ -126,6 +136,7 @@ impl Sim {
             shard: self.shard,
             threads: self.threads.map_or(cpus, usize::from),
             quick: self.quick,
+            runs: self.runs.unwrap_or(if self.quick { 1 } else { RUNS }),
         };
         let failed = |error| Failure::new(format!("{called}: {error}"));
         let mut run = Run::start(Arc::clone(scenario), options).map_err(failed)?;
@@ -191,9 +202,14 @@ impl Sim {
     fn command(&self, called: &str) -> String {
         let seed = self.seed.map_or(String::new(), |seed| format!(" --seed {seed}"));
         let quick = if self.quick { " --quick" } else { "" };
+        let runs = self.runs.map_or(String::new(), |runs| format!(" --runs {runs}"));
+        let costs = self
+            .costs
+            .as_ref()
+            .map_or(String::new(), |path| format!(" --costs {}", quoted(&path.to_string_lossy())));
         let shard =
             if self.shard.is_whole() { String::new() } else { format!(" --shard {}", self.shard) };
-        format!("calisto sim {}{seed}{quick}{shard}", quoted(called))
+        format!("calisto sim {}{seed}{quick}{runs}{costs}{shard}", quoted(called))
     }
 }
 
@@ -208,6 +224,13 @@ fn quoted(name: &str) -> String {
     format!("'{dash}{}'", name.replace('\'', "'\\''"))
 }
 
+/// What things cost on another machine.
+fn costs_of(path: &Path) -> Result<Costs, Failure> {
+    let called = path.display();
+    let text = text_of_file(path, "the costs")?;
+    Costs::parse(&text).map_err(|says| Failure::usage(format!("{called}: {says}")))
+}
+
 /// The text of a figure that comes with the program, or of a file.
 fn text_of(called: &str) -> Result<String, Failure> {
     if Path::new(called).extension().is_none_or(|extension| extension != "toml") {
@@ -217,14 +240,17 @@ fn text_of(called: &str) -> Result<String, Failure> {
             None => Err(Failure::usage(library::find(called).err().unwrap_or_default())),
         };
     }
-    let cannot = |error| Failure::new(format!("cannot read the scenario {called}: {error}"));
-    let length = std::fs::metadata(called).map_err(cannot)?.len();
+    text_of_file(Path::new(called), "the scenario")
+}
+
+fn text_of_file(path: &Path, what: &str) -> Result<String, Failure> {
+    let called = path.display();
+    let cannot = |error| Failure::new(format!("cannot read {what} {called}: {error}"));
+    let length = std::fs::metadata(path).map_err(cannot)?.len();
     if length > SCENARIO_BYTES_MAX {
-        return Err(Failure::usage(format!(
-            "{called} has {length} bytes, which is too long for a scenario"
-        )));
+        return Err(Failure::usage(format!("{called} has {length} bytes, which is too long")));
     }
-    std::fs::read_to_string(called).map_err(cannot)
+    std::fs::read_to_string(path).map_err(cannot)
 }
 
 fn list(json: bool) -> Result<(), Failure> {

@@ -13,6 +13,7 @@ mod control;
 mod id;
 mod idle;
 mod interval;
+mod packing;
 mod plan;
 mod queue_delay;
 /// Every input of the core control and every answer, written down and run again.
@@ -73,7 +74,12 @@ pub trait Allocate: Send {
 }
 
 /// Every policy with a sentence of help.
-pub const NAMES: [(&str, &str); 3] = [
+pub const NAMES: [(&str, &str); 4] = [
+    (
+        "packing",
+        "as few cores as serve the load: flows go to another worker when something is late or \
+         cores are full, and back to fewer when these are enough",
+    ),
     (
         "queue_delay",
         "a core more while something waits for longer than a tick (Shenango), or than the \
@@ -89,6 +95,7 @@ pub const NAMES: [(&str, &str); 3] = [
 /// No policy has that name; the error suggests the nearest one.
 pub fn by_name(name: &str) -> Result<Box<dyn Allocate>, UnknownPolicy> {
     Ok(match name {
+        "packing" => Box::new(packing::Packing::default()),
         "queue_delay" => Box::new(queue_delay::QueueDelay::default()),
         "utilisation" => Box::new(utilisation::Utilisation::default()),
         "static_set" => Box::new(static_set::StaticSet::default()),

@@ -4,9 +4,10 @@ mod words;
 
 use report::{Claim, PointLine};
 
+use crate::confidence;
 use crate::library;
 use crate::points::EVEN;
-use crate::scenario::{ClaimText, Relation};
+use crate::scenario::{ClaimText, Relation, Threshold};
 use crate::sweep::Scenario;
 use words::{difference, with_unit};
 
@@ -62,26 +63,44 @@ struct Evidence<'a> {
 
 impl Evidence<'_> {
     fn judged(&self) -> Claim {
-        let (holds, because) = match self.verdict() {
+        let (mut holds, because) = match self.verdict(None) {
             Ok((holds, because)) => (Some(holds), because),
             Err(open) => (None, open),
         };
+        let runs = self.runs();
+        if let Some((of, all)) = runs {
+            holds = confidence::decided(of, all);
+        }
         Claim {
             figure: self.scenario.name().to_owned(),
             claim: self.claim.claim.clone(),
             source: self.claim.source.clone(),
+            whose: self.claim.whose,
+            test: self.test(),
             holds,
+            runs,
             because,
         }
     }
 
-    /// Whether it holds, and with which figures; else why nobody knows.
-    fn verdict(&self) -> Result<(bool, String), String> {
-        let own = self.seen(self.claim.series.get_ref())?;
+    /// In how many runs it holds, of those that can say. `None`: each point is of one run.
+    fn runs(&self) -> Option<(u32, u32)> {
+        let longest = |point: &PointLine| point.runs.values().map(Vec::len).max().unwrap_or(0);
+        let count = self.points.iter().map(longest).max().filter(|count| *count > 1)?;
+        let verdicts = (0..count).filter_map(|run| self.verdict(Some(run)).ok());
+        let (holds, of) =
+            verdicts.fold((0, 0), |(holds, of), (is_so, _)| (holds + u32::from(is_so), of + 1));
+        (of > 0).then_some((holds, of))
+    }
+
+    /// Whether it holds in one run, or by what all have in the mean, and with which figures; else
+    /// why that is not known.
+    fn verdict(&self, run: Option<usize>) -> Result<(bool, String), String> {
+        let own = self.seen(self.claim.series.get_ref(), run)?;
         match &self.claim.than {
             None => self.of_one(&own),
             Some(than) => {
-                let other = self.seen(than.get_ref())?;
+                let other = self.seen(than.get_ref(), run)?;
                 let pairs: Vec<(Seen, Seen)> = own
                     .iter()
                     .filter_map(|seen| {
@@ -97,7 +116,7 @@ impl Evidence<'_> {
     }
 
     /// The points of a series that the claim is about, or why there are none.
-    fn seen(&self, name: &str) -> Result<Vec<Seen>, String> {
+    fn seen(&self, name: &str, run: Option<usize>) -> Result<Vec<Seen>, String> {
         let panel =
             self.claim.panel.as_ref().map_or(&self.scenario.panels[0], |panel| panel.get_ref());
         let is_in = |x: f64| {
@@ -117,7 +136,7 @@ impl Evidence<'_> {
         let seen: Vec<Seen> = all
             .iter()
             .filter(|point| is_in(point.x))
-            .filter_map(|point| self.look(point))
+            .filter_map(|point| self.look(point, run))
             .collect();
         let wanted = self.scenario.axes.x.iter().filter(|x| is_in(**x)).count();
         let is_sweep = !self.scenario.axes.x.is_empty();
@@ -130,13 +149,20 @@ impl Evidence<'_> {
         Ok(seen)
     }
 
-    fn look(&self, point: &PointLine) -> Option<Seen> {
+    fn look(&self, point: &PointLine, run: Option<usize>) -> Option<Seen> {
         let of = self.scenario.series.iter().find(|one| one.name == point.series)?;
         let value = self.claim.value.as_ref().map_or(of.value, |value| value.get_ref());
-        let (x, is_saturated) = (point.x, point.saturated);
+        let of_run = |name: &str| point.runs.get(name)?.get(run?).copied();
+        let is_saturated = match run.filter(|_| !point.runs.is_empty()) {
+            Some(_) => of_run("saturated") == Some(1.0),
+            None => point.saturated,
+        };
+        let x = point.x;
         // How long it takes has no end then. How much is served, moved, lost is known all the same.
         let y = if is_saturated && value.ends_with("_us") {
             f64::INFINITY
+        } else if let Some(own) = of_run(value) {
+            own
         } else if of.value == value {
             point.y
         } else {
@@ -253,6 +279,47 @@ impl Evidence<'_> {
         let shown = |x: f64| if x.is_finite() { self.place(x) } else { "nothing".to_owned() };
         let because = format!("the most that is served: {} and {}", shown(own), shown(other));
         Ok((own > other, because))
+    }
+
+    /// The statistic, by how much, and whose threshold that is.
+    fn test(&self) -> String {
+        let ClaimText { series, than, by, limit, up_to, from, to, threshold, .. } = self.claim;
+        let of = self.scenario.series.iter().find(|one| one.name == *series.get_ref());
+        let value = self.claim.value.as_ref().map(|value| value.get_ref().as_str());
+        let value = value.or(of.map(|of| of.value)).unwrap_or("value");
+        let share = |by: f64| format!("{:.0} %", 100.0 * by.abs());
+        let than = than.as_ref().map_or("", |than| than.get_ref());
+        let below = |word: &str| match by {
+            by if *by < 0.0 => format!("not {word} {than} by more than {}", share(*by)),
+            by if *by > 0.0 => format!("{word} {than} by {} or more", share(*by)),
+            _ => format!("{word} {than}"),
+        };
+        let how = match self.claim.relation {
+            Relation::Lower if *by < 0.0 => below("above"),
+            Relation::Lower => below("below"),
+            Relation::LowerSomewhere => format!("{} at one point or more", below("below")),
+            Relation::LowerFrom => format!("{} from some point on", below("below")),
+            Relation::Higher if *by < 0.0 => below("below"),
+            Relation::Higher => below("above"),
+            Relation::HigherSomewhere => format!("{} at one point or more", below("above")),
+            Relation::Equal => format!("that of {than} within {}", share(*by)),
+            Relation::Grows => format!("at the end {} or more above the begin", share(*by)),
+            Relation::Falls => format!("at the end {} or more below the begin", share(*by)),
+            Relation::Flat => format!("nowhere {} above its least", share(*by)),
+            Relation::Outlasts => format!("served further than {than}"),
+            Relation::AtMost => format!("at most {limit}"),
+            Relation::AtLeast => format!("at least {limit}"),
+            Relation::Within => format!("from {limit} to {}", up_to.unwrap_or(f64::INFINITY)),
+        };
+        let at = |word: &str, x: &Option<f64>| {
+            x.map_or(String::new(), |x| format!(", {word} {}", self.place(x)))
+        };
+        let whose = match threshold {
+            Threshold::Paper => "the paper's",
+            Threshold::Ours => "ours",
+        };
+        let place = format!("{}{}", at("from", from), at("up to", to));
+        format!("{value} of {}: {how}{place}; the threshold is {whose}", series.get_ref())
     }
 
     fn label(&self, name: &str) -> &str {

@@ -2,12 +2,15 @@
 
 mod claims;
 
+use std::collections::BTreeMap;
+
 use report::{Error, Kind, Report};
 use toml::Spanned;
 
 use crate::error::{ScenarioError, line_of, shorten};
 use crate::experiment::{self, Experiment};
 use crate::lines;
+use crate::own_costs::Costs;
 use crate::points;
 use crate::scenario::{Layer, Over, SeriesText, Text};
 use crate::setting::{Settings, Value};
@@ -23,7 +26,7 @@ const PANELS_MAX: usize = 16;
 const POINTS_MAX: usize = 50_000;
 
 /// Reads a scenario.
-pub(crate) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+pub(crate) fn parse(text: &str, costs: &Costs) -> Result<Scenario, ScenarioError> {
     if text.len() > BYTES_MAX {
         return Err(ScenarioError::new(
             None,
@@ -31,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         ));
     }
     let read = toml::from_str(text).map_err(|error| refused(text, &error))?;
-    Reader { text }.scenario(read)
+    Reader { text, costs: &costs.values }.scenario(read)
 }
 
 /// What serde refuses, said as a sentence.
@@ -62,6 +65,8 @@ fn refused(text: &str, error: &toml::de::Error) -> ScenarioError {
 
 struct Reader<'a> {
     text: &'a str,
+    /// What things cost on the reader's machine; what a scenario says itself goes before it.
+    costs: &'a BTreeMap<String, toml::Value>,
 }
 
 impl Reader<'_> {
@@ -264,6 +269,14 @@ impl Reader<'_> {
         let wanted = written.value.as_ref().unwrap_or(&read.y.value);
         let value = self.value(experiment, wanted)?;
         let mut base = Settings::defaults(experiment.rules);
+        for (key, value) in self.costs {
+            if let Some(rule) = experiment.rule(key) {
+                let value = rule.read(value).map_err(|sentence| {
+                    ScenarioError::new(None, format!("of the costs given: {sentence}"))
+                })?;
+                base.set(rule, value);
+            }
+        }
         self.apply(experiment, &read.base, &mut base)?;
         let panels =
             if read.panel.is_empty() { vec![None] } else { read.panel.iter().map(Some).collect() };

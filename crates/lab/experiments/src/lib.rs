@@ -10,10 +10,12 @@
 
 mod chosen;
 mod claim;
+mod confidence;
 mod document;
 mod error;
 mod experiment;
 mod lines;
+mod own_costs;
 mod points;
 mod run;
 mod scenario;
@@ -32,6 +34,7 @@ pub mod store;
 
 pub use claim::judge;
 pub use error::ScenarioError;
-pub use run::{Options, Progress, Run, RunError};
+pub use own_costs::Costs;
+pub use run::{Options, Progress, RUNS, RUNS_MAX, Run, RunError};
 pub use shard::Shard;
 pub use sweep::Scenario;

@@ -17,6 +17,7 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("spin-latency", include_str!("../scenarios/spin-latency.toml")),
     ("spin-peak", include_str!("../scenarios/spin-peak.toml")),
     ("spin-tax", include_str!("../scenarios/spin-tax.toml")),
+    ("spin-tax-work", include_str!("../scenarios/spin-tax-work.toml")),
     ("spin-ipc", include_str!("../scenarios/spin-ipc.toml")),
     ("spin-scale", include_str!("../scenarios/spin-scale.toml")),
     ("tas-connections", include_str!("../scenarios/tas-connections.toml")),

@@ -92,6 +92,8 @@ fn papers(scenario: &Scenario) -> Vec<PointLine> {
                 band: None,
                 saturated: false,
                 more: BTreeMap::new(),
+                runs: BTreeMap::new(),
+                tie: false,
             }));
         }
     }

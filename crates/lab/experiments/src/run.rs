@@ -26,7 +26,15 @@ pub struct Options {
     pub threads: usize,
     /// A tenth of everything, and no bands.
     pub quick: bool,
+    /// Runs of each point, each with a seed of its own: one to [`RUNS_MAX`].
+    pub runs: u32,
 }
+
+/// Runs of a point, at most.
+pub const RUNS_MAX: u32 = 1000;
+/// Runs of a point by default: the fewest of which one may be otherwise in a claim
+/// that holds.
+pub const RUNS: u32 = 10;
 
 /// A run that did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +101,7 @@ impl Run {
                     if is_over.load(Ordering::Relaxed) {
                         return;
                     }
-                    let points = points::of_job(&scenario, job, seed, options.quick);
+                    let points = points::of_job(&scenario, job, seed, options.runs, options.quick);
                     if sender.send((*number, points)).is_err() {
                         return;
                     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use report::{Kind, Origin, Scale};
+use report::{Kind, Origin, Scale, Whose};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -221,4 +221,21 @@ pub(crate) struct ClaimText {
     pub(crate) up_to: Option<f64>,
     /// Another value than that of the axis.
     pub(crate) value: Option<Spanned<String>>,
+    /// Whose claim it is.
+    #[serde(default)]
+    pub(crate) whose: Whose,
+    /// Whose number the threshold is: the paper's, in its own words, or this project's.
+    #[serde(default)]
+    pub(crate) threshold: Threshold,
+}
+
+/// Whose number a claim is tested against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Threshold {
+    /// The paper's.
+    Paper,
+    /// This project's.
+    #[default]
+    Ours,
 }

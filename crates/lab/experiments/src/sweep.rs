@@ -1,13 +1,15 @@
 //! A scenario that has been checked, and the runs that it is made of.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use report::{Kind, Origin};
 
 use crate::document;
 use crate::error::ScenarioError;
 use crate::experiment::{Experiment, Task};
-use crate::scenario::{Over, Text};
+use crate::own_costs::Costs;
+use crate::scenario::{ClaimText, Over, Text};
 use crate::setting::{Rule, Settings};
 
 /// A scenario that has been checked: every run of it is possible.
@@ -62,7 +64,15 @@ impl Scenario {
     /// # Errors
     /// The first thing in it that cannot be: with its line, and what could be there.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        document::parse(text)
+        Self::parse_with(text, &Costs::default())
+    }
+
+    /// As [`Self::parse`], with what things cost on another machine than that of the defaults.
+    ///
+    /// # Errors
+    /// As of [`Self::parse`], and what a cost cannot be.
+    pub fn parse_with(text: &str, costs: &Costs) -> Result<Self, ScenarioError> {
+        document::parse(text, costs)
     }
 
     /// Its name, and that of its files.
@@ -83,6 +93,18 @@ impl Scenario {
     /// How many runs it is made of.
     pub fn job_count(&self) -> usize {
         Jobs::of(self).all.len()
+    }
+
+    /// The values of a series that claims look at.
+    pub(crate) fn looked_at(&self, series: usize) -> Vec<&str> {
+        let Series { name, value, .. } = &self.series[series];
+        let is_of = |claim: &&ClaimText| {
+            let than = claim.than.as_ref().is_some_and(|than| than.get_ref() == name);
+            than || claim.series.get_ref() == name
+        };
+        let claims = self.read.claim.iter().filter(is_of);
+        let names = claims.map(|claim| claim.value.as_ref().map_or(*value, |of| of.get_ref()));
+        names.collect::<BTreeSet<&str>>().into_iter().collect()
     }
 
     pub(crate) fn is_map(&self) -> bool {

@@ -73,7 +73,7 @@ from = 50
 "#;
 
 fn options(threads: usize, shard: Shard) -> Options {
-    Options { seed: None, shard, threads, quick: true }
+    Options { seed: None, shard, threads, quick: true, runs: 1 }
 }
 
 /// All lines of a run.

@@ -90,6 +90,9 @@ fn notes(figure: &Figure, values_fit: bool) -> Vec<String> {
         let shown = if values_fit { " and its value" } else { ", by its value" };
         notes.push(format!("In each cell the best series{shown}: {}.", with_unit(value)));
     }
+    if figure.points().any(|point| point.tie) {
+        notes.push("Cells without a mark: the best may be so by chance (t, 95 %).".to_owned());
+    }
     if figure.points().any(|point| point.saturated) {
         notes.push(
             "Cells struck through: more was asked for than any of them can serve.".to_owned(),
@@ -170,6 +173,12 @@ impl Grid<'_> {
             canvas.raw("</g>\n");
             return;
         }
+        if point.tie {
+            // Neither a colour nor a mark of any series.
+            self.rectangle(canvas, "tie", (column, row));
+            canvas.raw("</g>\n");
+            return;
+        }
         self.rectangle(canvas, "cell", (column, row));
         let value = value_of(point).filter(|_| self.values_fit);
         let size = MARK.min(area.width / 3.0).min(area.height / 3.0);
@@ -205,7 +214,11 @@ fn told(head: &FigureLine, point: &PointLine) -> String {
     let all: Vec<String> = all.collect();
     let label = series.iter().find(|series| series.name == point.series);
     let label = label.map_or("", |series| series.label.as_str());
-    let best = if point.saturated { "saturated".to_owned() } else { format!("{label} is best") };
+    let best = match point {
+        PointLine { saturated: true, .. } => "saturated".to_owned(),
+        PointLine { tie: true, .. } => format!("{label}, and others as good by chance"),
+        _ => format!("{label} is best"),
+    };
     if all.is_empty() {
         format!("{at}: {best}")
     } else {

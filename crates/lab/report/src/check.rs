@@ -16,6 +16,8 @@ const PANELS_MAX: usize = 24;
 const SERIES_MAX: usize = 64;
 /// Parameters of a figure.
 const PARAMETERS_MAX: usize = 200;
+/// Runs of a point.
+const RUNS_MAX: usize = 1000;
 /// Points of a series in one panel: more than there are pixels.
 const POINTS_MAX: usize = 10_000;
 /// Columns beside a point's own: of one point, and of all points of a figure together.
@@ -95,6 +97,12 @@ fn point_line(line: &PointLine) -> Result<(), String> {
         text("a name in more", name, 1, NAME_MAX)?;
         coordinate(name, *value)?;
     }
+    count("runs", line.runs.len(), 0, COLUMNS_MAX)?;
+    for (name, values) in &line.runs {
+        text("a name in runs", name, 1, NAME_MAX)?;
+        count("a value's runs", values.len(), 0, RUNS_MAX)?;
+        values.iter().try_for_each(|value| coordinate(name, *value))?;
+    }
     Ok(())
 }
 
@@ -102,6 +110,7 @@ fn claim_line(line: &Claim) -> Result<(), String> {
     word("figure", &line.figure)?;
     text("claim", &line.claim, 1, PROSE_MAX)?;
     text("source", &line.source, 0, PROSE_MAX)?;
+    text("test", &line.test, 0, PROSE_MAX)?;
     text("because", &line.because, 0, PROSE_MAX)
 }
 

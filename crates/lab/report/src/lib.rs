@@ -36,7 +36,7 @@ pub use error::{Error, SourceLine};
 pub use figure::{Coverage, Figure};
 pub use line::{
     Axis, Claim, FigureLine, Kind, Line, Origin, Parameter, PointLine, SCHEMA_VERSION, Scale,
-    SeriesHead,
+    SeriesHead, Whose,
 };
 pub use merge::Report;
 pub use page::Verdicts;

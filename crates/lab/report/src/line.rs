@@ -164,6 +164,15 @@ pub struct PointLine {
     /// series' name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub more: BTreeMap<String, f64>,
+    /// What each run with a seed of its own had, of the values that claims look at; `saturated` is
+    /// 1 where the run was. Of a map's cell what each series had that could serve it in every run.
+    /// Empty: it was one run, and `y` is its value; else `y` is the mean of the runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub runs: BTreeMap<String, Vec<f64>>,
+    /// Of a map's cell: chance alone may have made this series the best one, so the cell has no
+    /// winner.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tie: bool,
 }
 
 /// What a paper says, and whether it is so here.
@@ -176,9 +185,47 @@ pub struct Claim {
     pub claim: String,
     /// Who says it.
     pub source: String,
-    /// Whether it holds here, from the points of this run; nothing when the points that it needs
-    /// are in another shard.
+    /// Whose claim it is.
+    #[serde(default)]
+    pub whose: Whose,
+    /// What is compared, by how much, and whose threshold that is.
+    #[serde(default)]
+    pub test: String,
+    /// Whether it holds here; nothing when runs with other seeds say now one thing and now the
+    /// other (then it is open), or when the points that it needs are in another shard.
     pub holds: Option<bool>,
+    /// In how many runs with a seed of their own it holds, and of how many; nothing where there was
+    /// one run, or where points are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<(u32, u32)>,
     /// With which figures.
     pub because: String,
+}
+
+/// Whose claim it is: each has a tally of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Whose {
+    /// Of the five papers that this project began with.
+    Seed,
+    /// Of another paper.
+    Paper,
+    /// This project's own.
+    #[default]
+    Own,
+}
+
+impl Whose {
+    /// All, in the order of the page.
+    pub const ALL: [Self; 3] = [Self::Seed, Self::Paper, Self::Own];
+
+    /// In words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Seed => "the five papers",
+            Self::Paper => "other papers",
+            Self::Own => "this project",
+        }
+    }
 }

@@ -6,7 +6,7 @@ mod section;
 use std::fmt::Write;
 
 use crate::figure::Figure;
-use crate::line::Claim;
+use crate::line::{Claim, Whose};
 use crate::markup::Escaped;
 use crate::merge::Report;
 use crate::svg;
@@ -20,6 +20,8 @@ pub struct Verdicts {
     pub hold: usize,
     /// That are not.
     pub do_not: usize,
+    /// That are so in some runs and not in others.
+    pub open: usize,
     /// Whose points are not there.
     pub not_known: usize,
 }
@@ -32,6 +34,7 @@ impl Verdicts {
             match claim.holds {
                 Some(true) => verdicts.hold += 1,
                 Some(false) => verdicts.do_not += 1,
+                None if claim.runs.is_some() => verdicts.open += 1,
                 None => verdicts.not_known += 1,
             }
         }
@@ -41,13 +44,13 @@ impl Verdicts {
     /// All of them.
     #[must_use]
     pub fn all(self) -> usize {
-        self.hold + self.do_not + self.not_known
+        self.hold + self.do_not + self.open + self.not_known
     }
 }
 
 impl std::fmt::Display for Verdicts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { hold, do_not, not_known } = self;
+        let Self { hold, do_not, open, not_known } = self;
         match self.all() {
             0 => return f.write_str("no claims"),
             1 => f.write_str("1 claim: ")?,
@@ -57,6 +60,9 @@ impl std::fmt::Display for Verdicts {
         let do_not =
             if *do_not == 1 { "1 does not".to_owned() } else { format!("{do_not} do not") };
         write!(f, "{hold} here, {do_not}")?;
+        if *open > 0 {
+            write!(f, ", {open} open")?;
+        }
         if *not_known > 0 {
             write!(f, ", {not_known} not known")?;
         }
@@ -69,6 +75,13 @@ impl Report {
     #[must_use]
     pub fn verdicts(&self) -> Verdicts {
         Verdicts::of(self.figures().iter().flat_map(Figure::claims))
+    }
+
+    /// How many of the claims of one origin hold.
+    #[must_use]
+    pub fn verdicts_of(&self, whose: Whose) -> Verdicts {
+        let claims = self.figures().iter().flat_map(Figure::claims);
+        Verdicts::of(claims.filter(|claim| claim.whose == whose))
     }
 
     /// The whole page: HTML that needs nothing beside itself.
@@ -87,6 +100,7 @@ impl Report {
         let many = if figures == 1 { "" } else { "s" };
         let _ =
             writeln!(page, "<p>{figures} figure{many}, {points} points, {}.</p>", self.verdicts());
+        self.tallies(&mut page);
         page += "</header>\n<main>\n";
         self.contents(&mut page);
         self.claims(&mut page);
@@ -95,6 +109,15 @@ impl Report {
         }
         page += "</main>\n</body>\n</html>\n";
         page
+    }
+
+    /// Three tallies: what others say, and what is measured by ourselves against ourselves, is not
+    /// one sum.
+    fn tallies(&self, page: &mut String) {
+        let tallies = Whose::ALL.map(|whose| (whose, self.verdicts_of(whose)));
+        for (whose, verdicts) in tallies.into_iter().filter(|(_, verdicts)| verdicts.all() > 0) {
+            let _ = writeln!(page, "<p>Of {}: {verdicts}.</p>", Escaped(whose.words()));
+        }
     }
 
     fn contents(&self, page: &mut String) {
@@ -131,14 +154,19 @@ impl Report {
         }
         *page += "<div class=\"summary\">\n<h2>What is claimed, and whether it is so here</h2>\n<div class=\"wide\"><table class=\"claims\">\n";
         *page += "<tr><th>Here it</th><th>Claim</th><th>Who says it</th><th>Figure</th></tr>\n";
-        for wanted in [Some(true), Some(false), None] {
-            for (figure, claim) in all().filter(|(_, claim)| claim.holds == wanted) {
+        for (whose, wanted) in Whose::ALL
+            .into_iter()
+            .flat_map(|whose| [Some(true), Some(false), None].map(|wanted| (whose, wanted)))
+        {
+            let is_of = |claim: &Claim| claim.holds == wanted && claim.whose == whose;
+            for (figure, claim) in all().filter(|(_, claim)| is_of(claim)) {
                 let name = &figure.head().figure;
                 let _ = writeln!(
                     page,
-                    "<tr>{}<td>{}</td><td>{}</td><td><a href=\"#{name}\">{name}</a></td></tr>",
+                    "<tr>{}<td>{}</td><td>{}: {}</td><td><a href=\"#{name}\">{name}</a></td></tr>",
                     section::verdict(claim),
                     Escaped(&claim.claim),
+                    Escaped(claim.whose.words()),
                     Escaped(&claim.source),
                 );
             }

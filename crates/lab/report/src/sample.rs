@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::line::{
     Axis, Claim, FigureLine, Kind, Line, Origin, Parameter, PointLine, SCHEMA_VERSION, Scale,
-    SeriesHead,
+    SeriesHead, Whose,
 };
 
 /// What the figure is.
@@ -87,6 +87,8 @@ pub(crate) fn point(series: &str, x: f64, y: f64) -> PointLine {
         band: None,
         saturated: false,
         more: BTreeMap::new(),
+        runs: BTreeMap::new(),
+        tie: false,
     }
 }
 
@@ -95,6 +97,9 @@ pub(crate) fn claim(holds: Option<bool>) -> Claim {
         figure: "fig".to_owned(),
         claim: "One is better".to_owned(),
         source: "A paper, section 5".to_owned(),
+        whose: Whose::Paper,
+        test: "y is lower; ours".to_owned(),
+        runs: None,
         holds,
         because: "10 us against 20 us at 1 kpps".to_owned(),
     }

@@ -130,7 +130,7 @@ impl Config {
     /// Who gets a core, now that it is known what the workers do.
     pub fn cores_policy(&self) -> &str {
         // Connections last: cores that came and went with every burst would move them about.
-        let default = if self.job() == Job::Sockets { "utilisation" } else { "queue_delay" };
+        let default = if self.job() == Job::Sockets { "utilisation" } else { "packing" };
         self.cores.policy.as_deref().unwrap_or(default)
     }
 
@@ -295,8 +295,8 @@ impl Default for Apps {
 pub struct Cores {
     /// The CPUs; empty: none is managed, and workers run where Linux lets them. Default: empty.
     pub set: Vec<u16>,
-    /// Who gets a core: queue_delay, utilisation or static_set. Default: utilisation where the
-    /// workers serve sockets, queue_delay elsewhere.
+    /// Who gets a core: packing, queue_delay, utilisation or static_set. Default: utilisation where
+    /// the workers serve sockets, packing elsewhere.
     pub policy: Option<String>,
     /// Microseconds between two looks, 1 to 10 000; more when a look takes more than a tenth of it.
     /// Default: 5.
@@ -310,7 +310,7 @@ pub struct Cores {
     /// Cores that the daemon's own workers get whenever they have work. Default: 0.
     pub guaranteed: u16,
     /// The daemon's own workers get another core when something waits for more than this many
-    /// microseconds; 0: from one look to the next. Default: 0.
+    /// microseconds; 0: what the policy takes for long. Default: 0.
     pub queue_delay_us: u32,
 }
 

@@ -18,7 +18,7 @@ use shm::Doorbell;
 use stack::BuiltIn;
 use sys::eventfd::EventFd;
 
-use self::thread::{GrantSide, Parker, WorkerThread};
+use self::thread::{GrantSide, IdleTime, Parker, WorkerThread};
 use crate::alarm::Alarm;
 use crate::doorbells::Doorbells;
 use crate::engine::Engines;
@@ -205,7 +205,11 @@ impl WorkerPool {
             wait_strategy: self.config.wait_strategy.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
-            grant_side: call.clone().map(|call| GrantSide { core_grant, call }),
+            grant_side: call.clone().map(|call| GrantSide {
+                core_grant,
+                call,
+                idle: IdleTime::default(),
+            }),
         };
         let thread = std::thread::Builder::new()
             .spawn(move || {

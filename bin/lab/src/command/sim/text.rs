@@ -85,8 +85,10 @@ fn map(points: &[&PointLine], head: String) -> Table {
     for y in distinct(points.iter().map(|point| point.y)) {
         let cell = |x: &f64| {
             let found = points.iter().find(|point| point.x == *x && point.y == y);
-            Cell::Text(found.map_or("-".to_owned(), |point| {
-                if point.saturated { "saturated".to_owned() } else { point.series.clone() }
+            Cell::Text(found.map_or("-".to_owned(), |point| match point {
+                PointLine { saturated: true, .. } => "saturated".to_owned(),
+                PointLine { tie: true, .. } => "=".to_owned(),
+                _ => point.series.clone(),
             }))
         };
         table.cells(std::iter::once(Cell::Number(number(y))).chain(xs.iter().map(cell)).collect());
@@ -128,5 +130,7 @@ fn verdict(claim: &Claim) -> String {
         Some(false) => "does not hold",
         None => "open",
     };
-    format!("\n{verdict}: {}\n    ({}; {})\n", claim.claim, claim.source, claim.because)
+    let runs = claim.runs.map_or(String::new(), |(holds, of)| format!(" in {holds} of {of} runs"));
+    let Claim { claim: says, source, test, because, .. } = claim;
+    format!("\n{verdict}{runs}: {says}\n    ({source}; {test}; {because})\n")
 }

@@ -1,4 +1,7 @@
 //! Who wants one core more, and who could do with one less, in one tick: each application once.
+//! And which workers are to have flows, where the policy decides that.
+
+use base::WorkerId;
 
 use super::AppId;
 
@@ -9,6 +12,10 @@ pub struct Asks {
     pub(super) tick: u64,
     pub(super) more: Vec<AppId>,
     pub(super) fewer: Vec<AppId>,
+    /// Workers whose flows the others can do.
+    pub(super) rests: Vec<WorkerId>,
+    /// Resting workers that are to have a core and their flows.
+    pub(super) rouses: Vec<(AppId, WorkerId)>,
     /// By application: the ticks in which it asked last, for more and for fewer.
     asked: Vec<[u64; 2]>,
 }
@@ -30,6 +37,18 @@ impl Asks {
         }
     }
 
+    /// The flows of the worker are to go to the others of its application, and its core back.
+    #[inline]
+    pub fn rest(&mut self, worker: WorkerId) {
+        self.rests.push(worker);
+    }
+
+    /// The application is to have a core more, for this worker of it, which rests.
+    #[inline]
+    pub fn rouse(&mut self, app: AppId, worker: WorkerId) {
+        self.rouses.push((app, worker));
+    }
+
     /// Whether it asked for more in this tick.
     #[inline]
     pub(super) fn asked_more(&self, app: AppId) -> bool {
@@ -45,10 +64,14 @@ impl Asks {
         self.tick = self.tick.wrapping_add(1);
         self.more.clear();
         self.fewer.clear();
+        self.rests.clear();
+        self.rouses.clear();
     }
 
-    /// Memory for applications with ids below `apps`.
-    pub(super) fn make_room(&mut self, apps: usize) {
+    /// Memory for workers and applications with ids below these.
+    pub(super) fn make_room(&mut self, workers: usize, apps: usize) {
+        self.rests.reserve(workers);
+        self.rouses.reserve(apps);
         self.asked.resize(self.asked.len().max(apps), [0; 2]);
         self.more.reserve(apps);
         self.fewer.reserve(apps);
@@ -68,7 +91,7 @@ mod tests {
     #[test]
     fn an_application_asks_once_a_tick_and_one_that_is_not_there_never() {
         let mut asks = Asks::default();
-        asks.make_room(2);
+        asks.make_room(0, 2);
         for _ in 0..3 {
             asks.begin();
             for app in [1, 1, 0, 1, 2, 4000].map(AppId) {

@@ -126,8 +126,8 @@ impl CoresControl {
     }
 
     pub(super) fn make_room(&mut self) {
-        let (_, apps) = self.table.limits();
-        self.asks.make_room(apps);
+        let (workers, apps) = self.table.limits();
+        self.asks.make_room(workers, apps);
         for list in [&mut self.unserved, &mut self.left] {
             list.reserve(apps.saturating_sub(list.len()));
         }
@@ -150,8 +150,12 @@ impl CoresControl {
         self.asks.begin();
         sample.waiting.iter().for_each(|&app| self.asks.more(app));
         self.policy.observe(sample, &self.table, &mut self.asks);
+        self.rouse();
         self.give_up(now, plan);
+        self.lay_down(now, plan);
         self.serve_all(now, plan);
+        // A worker that has just been given a core keeps its flows.
+        plan.rests.retain(|&worker| self.table.place(worker).is_none());
         self.note_tick(sample, plan);
     }
 
@@ -160,6 +164,13 @@ impl CoresControl {
     pub fn prefer(&mut self, worker: WorkerId) {
         self.table.prefer(worker);
         self.note(|| What::Prefer(worker));
+    }
+
+    /// The worker has no core and its flows are others' now, or on their way to them. With its next
+    /// core it has them back.
+    pub fn rested(&mut self, worker: WorkerId) {
+        self.table.rested(worker);
+        self.note(|| What::Rested(worker));
     }
 
     /// The worker has given its core back. False: it had none.
@@ -242,6 +253,30 @@ impl CoresControl {
             let again = now + self.config.yield_bound;
             if let Some(core) = self.table.overdue(worker, now, again) {
                 plan.takes.push(Hold { worker, core });
+            }
+        }
+    }
+
+    /// Workers that are to have flows again: of its application such a worker is the next to run,
+    /// unless another one has work that waits already.
+    fn rouse(&mut self) {
+        for at in 0..self.asks.rouses.len() {
+            let (app, worker) = self.asks.rouses[at];
+            if !self.asks.asked_more(app) {
+                self.table.prefer(worker);
+            }
+            self.asks.more(app);
+        }
+    }
+
+    /// Workers that are to have no flows.
+    fn lay_down(&mut self, now: Nanos, plan: &mut CoresPlan) {
+        for at in 0..self.asks.rests.len() {
+            let worker = self.asks.rests[at];
+            if self.table.running(worker).is_some() {
+                self.tell(worker, now, &mut plan.parks);
+            } else if self.table.place(worker).is_none() {
+                plan.rests.push(worker);
             }
         }
     }

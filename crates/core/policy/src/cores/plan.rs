@@ -9,7 +9,8 @@ use crate::number;
 /// The outcome of a tick, or of a core that came free.
 ///
 /// Grants are in force at once: the worker holds its core until the shell says that it parked or is
-/// gone. The other three ask for exactly that answer.
+/// gone. Parks, revocations and takes ask for exactly that answer, and a rest for
+/// [`CoresControl::rested`](super::CoresControl::rested).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoresPlan {
@@ -26,6 +27,9 @@ pub struct CoresPlan {
     /// The worker was told long ago and runs on: move it off the core, then say that it parked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takes: Vec<Hold>,
+    /// The worker has no core and others can do with its flows: they are to go there now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "number::workers")]
+    pub rests: Vec<WorkerId>,
 }
 
 /// A worker and the core that it holds.
@@ -43,12 +47,14 @@ impl CoresPlan {
     /// An empty plan with memory for a tick over `cores` cores.
     pub fn with_room(cores: usize) -> Self {
         let room = || Vec::with_capacity(cores);
-        Self { grants: room(), parks: room(), revokes: room(), takes: room() }
+        let rests = Vec::with_capacity(cores);
+        Self { grants: room(), parks: room(), revokes: room(), takes: room(), rests }
     }
 
     /// Empties the plan and keeps its memory.
     pub fn clear(&mut self) {
-        let Self { grants, parks, revokes, takes } = self;
+        let Self { grants, parks, revokes, takes, rests } = self;
+        rests.clear();
         grants.clear();
         parks.clear();
         revokes.clear();
@@ -57,7 +63,8 @@ impl CoresPlan {
 
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
-        let Self { grants, parks, revokes, takes } = self;
-        grants.is_empty() && parks.is_empty() && revokes.is_empty() && takes.is_empty()
+        let Self { grants, parks, revokes, takes, rests } = self;
+        let lists = [grants, parks, revokes, takes];
+        lists.into_iter().all(Vec::is_empty) && rests.is_empty()
     }
 }

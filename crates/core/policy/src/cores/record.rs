@@ -118,10 +118,13 @@ impl CoresControl {
 
     pub(super) fn note_plan(&mut self, plan: &CoresPlan) {
         let Some(recorder) = &mut self.recorder else { return };
-        let CoresPlan { grants, parks, revokes, takes } = plan;
+        let CoresPlan { grants, parks, revokes, takes, rests } = plan;
         let lists = [grants, parks, revokes, takes].into_iter().zip(event::Part::ALL);
         for (hold, part) in lists.flat_map(|(list, part)| list.iter().map(move |&h| (h, part))) {
             recorder.buffers.push(CoresEvent(What::Hold(part, hold)));
+        }
+        for &worker in rests {
+            recorder.buffers.push(CoresEvent(What::Rest(worker)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Allocate, AppId, queue_delay, static_set, utilisation};
+use super::{Allocate, AppId, packing, queue_delay, static_set, utilisation};
 use base::WorkerId;
 
 /// A policy with all that it remembers.
@@ -16,6 +16,7 @@ pub struct SavedAllocate(Saved);
 pub(super) enum Saved {
     /// Worker, and where its queues of packets and tasks ended.
     QueueDelay(Vec<(u16, u32, u32)>),
+    Packing(packing::Figures),
     Utilisation(utilisation::Figures),
     StaticSet {
         filling: Vec<AppId>,
@@ -40,6 +41,10 @@ impl SavedAllocate {
             Saved::QueueDelay(ends) => {
                 ends.iter().try_for_each(|&(worker, _, _)| check(worker))?;
                 Box::new(queue_delay::QueueDelay::restore(ends))
+            }
+            Saved::Packing(figures) => {
+                figures.workers().try_for_each(check)?;
+                Box::new(packing::Packing::restore(figures))
             }
             Saved::Utilisation(figures) => {
                 figures.workers().try_for_each(check)?;

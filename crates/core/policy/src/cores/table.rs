@@ -97,6 +97,8 @@ struct Worker {
     /// The place of the core that it ran on last.
     last: Option<u16>,
     state: State,
+    /// It has no core, and its flows are others'.
+    rests: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +165,12 @@ impl Table {
         self.app(worker.app)
     }
 
+    /// Whether the worker has no core and its flows are others'.
+    #[inline]
+    pub fn rests(&self, worker: WorkerId) -> bool {
+        self.worker(worker).is_some_and(|worker| worker.rests)
+    }
+
     pub(super) fn app_mut(&mut self, id: AppId) -> Option<&mut App> {
         self.apps.get_mut(id.index())?.as_mut()
     }
@@ -201,7 +209,8 @@ impl Table {
         for &worker in workers {
             self.workers.resize(self.workers.len().max(worker.index() + 1), None);
             let state = State::Parked;
-            self.workers[worker.index()] = Some(Worker { app: id, last: None, state });
+            self.workers[worker.index()] =
+                Some(Worker { app: id, last: None, state, rests: false });
         }
         self.apps.resize_with(self.apps.len().max(id.index() + 1), || None);
         self.apps[id.index()] = Some(App {

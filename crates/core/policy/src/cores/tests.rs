@@ -2,6 +2,7 @@
 
 mod cost;
 mod history;
+mod packing;
 mod rules;
 
 use base::{Nanos, WorkerId};

@@ -132,6 +132,21 @@ fn a_worker_that_leaves_takes_only_its_own_flows_along() {
 }
 
 #[test]
+fn several_that_leave_at_once_take_only_their_own_flows_along_and_none_moves_twice() {
+    for stays in [1, 2, 3] {
+        let mut harness = Harness::new("sticky", GROUPS, 700_000, 10);
+        let least = 1.0 - f64::from(stays) / 10.0;
+        let (moved, balance) = harness.workers(ids(0..stays));
+        assert!(moved <= 1.02 * least, "10 -> {stays}: {moved}");
+        assert!(balance < 1.02, "10 -> {stays}: {balance}");
+        // Leaving one by one would move nearly twice as many.
+        let mut slow = Harness::new("sticky", GROUPS, 700_000, 10);
+        let all: f64 = (stays..10).rev().map(|workers| slow.workers(ids(0..workers)).0).sum();
+        assert!(all > 1.3 * moved, "10 -> {stays}: {all}");
+    }
+}
+
+#[test]
 fn shenangos_example_four_flows_change_core_under_modulo_and_stay_under_calisto() {
     let owners = |harness: &Harness| -> Vec<u16> {
         let owner = |hash| harness.live.entry(harness.live.group_of(FlowHash(hash))).owner();

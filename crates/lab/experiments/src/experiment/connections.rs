@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netsim::connections::{Cache, ConnectionsPlan, RequestCosts, run as simulate};
+use netsim::connections::{Cache, ConnectionsPlan, Cycles, RequestCosts, run as simulate};
 use report::Parameter;
 use sim::Level;
 
@@ -64,12 +64,26 @@ const RULES: &[Rule] = &[
         Preset::Number(2432.0),
         "of connections' state that a core keeps close",
     ),
+    cost("request_warm", "cycles of a request while its connection is close"),
+    cost("request_cold", "cycles more where it is not"),
+    cost("state_bytes", "bytes of a connection that a request uses"),
     rule("ghz", Kind::Number(0.001, 10.0), Preset::Number(2.1), "cycles a nanosecond"),
 ];
 
 fn costs(settings: &Settings) -> RequestCosts {
     let of = SYSTEMS.iter().find(|(name, _)| *name == settings.word("system"));
-    of.map_or(RequestCosts::CALISTO_ENGINE, |(_, costs)| *costs)
+    let measured = of.map_or(RequestCosts::CALISTO_ENGINE, |(_, costs)| *costs);
+    let own = |key: &str, measured| settings.maybe(key).map_or(measured, Cycles::exactly);
+    RequestCosts {
+        warm: own("request_warm", measured.warm),
+        cold: own("request_cold", measured.cold),
+        state_bytes: own("state_bytes", measured.state_bytes),
+    }
+}
+
+/// A cost instead of the measured one.
+const fn cost(key: &'static str, help: &'static str) -> Rule {
+    Rule { key, kind: Kind::Number(0.0, 1e9), default: Preset::Nothing, help }
 }
 
 fn plan(task: &Task<'_>, level: Level) -> ConnectionsPlan {
@@ -109,9 +123,7 @@ fn run(task: &Task<'_>, level: Level, _: u64) -> Result<Vec<Row>, String> {
 }
 
 fn parameters(_: &Settings) -> Vec<Parameter> {
-    let range = |cycles: netsim::connections::Cycles| {
-        format!("{} ({} to {})", cycles.median, cycles.low, cycles.high)
-    };
+    let range = |cycles: Cycles| format!("{} ({} to {})", cycles.median, cycles.low, cycles.high);
     let of = |(name, costs): &(&str, RequestCosts)| {
         let parameter = |what: &str, value: String, source: &str| Parameter {
             name: format!("{name}: {what}"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use report::Parameter;
 use sim::Level;
 use sim::scan::one_core::{Feed, Idle, Outcome, Plan, run as simulate};
-use sim::scan::{ScanCosts, Waiting};
+use sim::scan::{ByCache, FineRange, ScanCosts, Waiting};
 
 use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     rows: |_| 1,
     check,
     run,
-    parameters: |_| parameters(),
+    parameters: |settings| parameters(&costs(settings)),
 };
 
 pub(super) fn waits() -> Vec<&'static str> {
@@ -89,7 +89,56 @@ const RULES: &[Rule] = &[
         Preset::Number(50_000.0),
         "items that are measured",
     ),
+    COSTS[0],
+    COSTS[1],
+    COSTS[2],
+    COSTS[3],
+    COSTS[4],
+    COSTS[5],
+    COSTS[6],
+    COSTS[7],
 ];
+
+/// Costs instead of the measured ones.
+pub(super) const COSTS: [Rule; 8] = [
+    cost("scan_look", "a look at an empty queue, wherever its line is"),
+    cost("scan_item", "taking an item out"),
+    cost("scan_fetch", "the line with an item, from the sender's core"),
+    cost("scan_ask", "a ready set is asked while it has something"),
+    cost("scan_notice", "from a mark in an empty ready set to its reader"),
+    cost("scan_line", "a line from core to core"),
+    cost("scan_wake", "from the mark to a core that sleeps"),
+    cost("scan_sleep", "CPU time of falling asleep and waking"),
+];
+
+const fn cost(key: &'static str, help: &'static str) -> Rule {
+    Rule { key, kind: Kind::Time(0.0, 1e6), default: Preset::Nothing, help }
+}
+
+/// The measured costs, but for those that the scenario sets.
+pub(super) fn costs(settings: &Settings) -> ScanCosts {
+    let mut costs = ScanCosts::default();
+    // A look costs fractions of a nanosecond, which a time of whole ones would lose.
+    let own = |key: &str| {
+        let nanos = 1e3 * settings.maybe(key)?;
+        Some(FineRange::new(nanos, nanos, nanos))
+    };
+    if let Some(look) = own("scan_look") {
+        costs.empty = ByCache { l1: look, l2: look, beyond: look };
+    }
+    for (key, cost) in [
+        ("scan_item", &mut costs.item),
+        ("scan_fetch", &mut costs.fetch),
+        ("scan_ask", &mut costs.ask),
+        ("scan_notice", &mut costs.notice),
+        ("scan_line", &mut costs.line),
+        ("scan_wake", &mut costs.wake),
+        ("scan_sleep", &mut costs.sleep),
+    ] {
+        *cost = own(key).unwrap_or(*cost);
+    }
+    costs
+}
 
 fn check(task: &Task<'_>) -> Result<(), Misfit> {
     let (queues, busy) = (task.settings.whole("queues"), task.settings.whole("busy_queues"));
@@ -122,6 +171,7 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
         work: settings.time("work"),
         burst: settings.whole("burst") as u32,
         level,
+        costs: costs(settings),
         items: settings.whole("items") / if task.quick { 10 } else { 1 },
         ..Plan::default()
     };
@@ -159,8 +209,7 @@ pub(super) fn waiting(settings: &Settings) -> Waiting {
 }
 
 /// What the models of looking for work take for given.
-pub(super) fn parameters() -> Vec<Parameter> {
-    let costs = ScanCosts::default();
+pub(super) fn parameters(costs: &ScanCosts) -> Vec<Parameter> {
     let range = |range: sim::scan::FineRange| {
         format!("{} ns ({:.1} to {:.1})", range.median, range.low, range.high)
     };

@@ -21,7 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     rows: |_| 1,
     check,
     run,
-    parameters: |_| scan::parameters(),
+    parameters: |settings| scan::parameters(&scan::costs(settings)),
 };
 
 fn queues() -> Vec<&'static str> {
@@ -56,6 +56,14 @@ const RULES: &[Rule] = &[
     rule("burst", Kind::Whole(1, 1024), Preset::Number(32.0), "items that a core takes at once"),
     rule("ring", Kind::Whole(1, 1 << 20), Preset::Number(512.0), "items that wait for a core"),
     rule("items", Kind::Whole(100, 20_000_000), Preset::Number(200_000.0), "items that arrive"),
+    scan::COSTS[0],
+    scan::COSTS[1],
+    scan::COSTS[2],
+    scan::COSTS[3],
+    scan::COSTS[4],
+    scan::COSTS[5],
+    scan::COSTS[6],
+    scan::COSTS[7],
 ];
 
 fn check(task: &Task<'_>) -> Result<(), Misfit> {
@@ -87,8 +95,8 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
         burst: settings.whole("burst") as u32,
         ring: settings.whole("ring") as u32,
         level,
+        costs: scan::costs(settings),
         items: settings.whole("items") / if task.quick { 10 } else { 1 },
-        ..Plan::default()
     };
     let outcome = simulate(&plan, seed);
     let percentiles = outcome.latency.percentiles();

@@ -223,7 +223,7 @@ kind = "map"
 x = { label = "load", key = "rate", values = [50000, 90000] }
 y = { label = "cores", key = "cores", value = "mean_us", values = [1, 2] }
 cell = { label = "mean", unit = "us" }
-base = { mean = "10us", packets = 2000 }
+base = { mean = "10us", packets = 200000 }
 [[series]]
 name = "even"
 label = "Even"

@@ -23,6 +23,8 @@ fn point(series: &str, x: f64, y: f64) -> PointLine {
         band: None,
         saturated: y.is_infinite(),
         more: BTreeMap::from([("load".to_owned(), x / 100.0)]),
+        runs: BTreeMap::new(),
+        tie: false,
     }
 }
 
@@ -81,4 +83,44 @@ fn one_point_by_chance_is_not_somewhere() {
         let holds = |y| judged(&text, [1.0; 3], [1.0, 1.0, y]).holds;
         assert_eq!((holds(lucky), holds(clear)), (Some(false), Some(true)), "{relation}");
     }
+}
+
+/// The claim, where the series had these means at one load, run by run; infinite: saturated.
+fn judged_by_runs(relation: &str, one: &[f64], two: &[f64]) -> Claim {
+    let of = |series: &str, ys: &[f64]| {
+        let served: Vec<f64> = ys.iter().copied().filter(|y| y.is_finite()).collect();
+        let mean = served.iter().sum::<f64>() / served.len() as f64;
+        let values = ys.iter().map(|y| if y.is_finite() { *y } else { 0.0 });
+        let full = ys.iter().map(|y| f64::from(u8::from(y.is_infinite())));
+        let runs =
+            [("mean_us".to_owned(), values.collect()), ("saturated".to_owned(), full.collect())];
+        PointLine { runs: runs.into(), ..point(series, 50.0, mean) }
+    };
+    let points: Vec<PointLine> = [10.0, 50.0, 90.0]
+        .into_iter()
+        .flat_map(|x| [of("one", one), of("two", two)].map(|point| PointLine { x, ..point }))
+        .collect();
+    claim::all(&claimed(relation), &points).remove(0)
+}
+
+#[test]
+fn what_nearly_all_runs_say_holds_and_what_they_disagree_about_is_open() {
+    let lower = "relation = \"lower\"\nseries = \"two\"\nthan = \"one\"\n";
+    let one = [10.0; 10];
+    let below = |count: usize| {
+        // In the mean it is lower each time, by the runs in which it is lower by much.
+        let two: Vec<f64> = (0..10).map(|run| if run < count { 1.0 } else { 11.0 }).collect();
+        judged_by_runs(lower, &one, &two)
+    };
+    for (count, holds) in
+        [(10, Some(true)), (9, Some(true)), (8, None), (5, None), (2, None), (1, Some(false))]
+    {
+        let claim = below(count);
+        assert_eq!((claim.holds, claim.runs), (holds, Some((count as u32, 10))), "{claim:?}");
+    }
+    // A run that is saturated is no run in which it is lower.
+    let full: Vec<f64> = (0..10).map(|run| if run < 4 { FULL } else { 1.0 }).collect();
+    let claim = judged_by_runs(lower, &one, &full);
+    assert_eq!((claim.holds, claim.runs), (None, Some((6, 10))));
+    assert_eq!(claim.test, "mean_us of two: below one; the threshold is ours");
 }

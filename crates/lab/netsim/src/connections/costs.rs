@@ -18,6 +18,11 @@ impl Cycles {
         Self { low, median, high }
     }
 
+    /// A number that is known without a range.
+    pub const fn exactly(cycles: f64) -> Self {
+        Self::new(cycles, cycles, cycles)
+    }
+
     /// The value of a level.
     pub const fn at(&self, level: Level) -> f64 {
         match level {

@@ -31,12 +31,17 @@ pub(super) fn write(page: &mut String, figure: &Figure) {
 }
 
 /// The first cell of a claim's row.
-pub(super) fn verdict(claim: &Claim) -> &'static str {
-    match claim.holds {
-        Some(true) => "<td class=\"verdict yes\">\u{2713} holds</td>",
-        Some(false) => "<td class=\"verdict no\">\u{2717} does not hold</td>",
-        None => "<td class=\"verdict quiet\">? is not known</td>",
-    }
+pub(super) fn verdict(claim: &Claim) -> String {
+    let (class, words) = match (claim.holds, claim.runs) {
+        (Some(true), _) => ("yes", "\u{2713} holds"),
+        (Some(false), _) => ("no", "\u{2717} does not hold"),
+        (None, Some(_)) => ("quiet", "? is open"),
+        (None, None) => ("quiet", "? is not known"),
+    };
+    let runs = claim.runs.map_or(String::new(), |(holds, of)| {
+        format!("<br/><span class=\"quiet\">in {holds} of {of} runs</span>")
+    });
+    format!("<td class=\"verdict {class}\">{words}{runs}</td>")
 }
 
 fn lacks(page: &mut String, figure: &Figure) {
@@ -61,9 +66,11 @@ fn claims(page: &mut String, claims: &[Claim]) {
     for claim in claims {
         let _ = writeln!(
             page,
-            "<tr>{}<td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr>{}<td>{}<br/><span class=\"quiet\">{}</span></td><td>{}: {}</td><td>{}</td></tr>",
             verdict(claim),
             Escaped(&claim.claim),
+            Escaped(&claim.test),
+            Escaped(claim.whose.words()),
             Escaped(&claim.source),
             Escaped(&claim.because),
         );

@@ -1,6 +1,6 @@
 //! The page, read back.
 
-use crate::line::{FigureLine, Line, PointLine};
+use crate::line::{Claim, FigureLine, Line, PointLine, Whose};
 use crate::sample;
 use crate::xml::{Element, elements};
 use crate::{Report, Verdicts};
@@ -18,7 +18,8 @@ fn texts<'a>(elements: &'a [Element], end: &str) -> Vec<&'a str> {
 fn the_page_begins_with_what_holds_and_what_does_not() {
     let elements = elements(&page(sample::lines()));
     let summary = texts(&elements, "header/p");
-    assert_eq!(summary, ["1 figure, 6 points, 2 claims: 1 holds here, 1 does not."]);
+    let all = "1 figure, 6 points, 2 claims: 1 holds here, 1 does not.";
+    assert_eq!(summary, [all, "Of other papers: 2 claims: 1 holds here, 1 does not."]);
     let links: Vec<_> = elements.iter().filter(|e| e.path.ends_with("nav/ol/li/a")).collect();
     assert_eq!(
         (links[0].attribute("href"), links[0].text.as_str()),
@@ -28,6 +29,34 @@ fn the_page_begins_with_what_holds_and_what_does_not() {
     let verdicts: Vec<_> = verdicts.map(|element| element.text.as_str()).collect();
     let both = ["\u{2713} holds", "\u{2717} does not hold"];
     assert_eq!(verdicts, [both, both].concat(), "at the top and at the figure");
+}
+
+#[test]
+fn claims_of_the_seed_papers_of_others_and_our_own_have_a_sum_each_and_open_ones_are_counted() {
+    let mut lines = sample::lines();
+    let all = [
+        (Whose::Seed, Some(true), Some((27, 30))),
+        (Whose::Seed, None, Some((6, 10))),
+        (Whose::Own, Some(true), Some((10, 10))),
+        (Whose::Own, None, None),
+    ];
+    lines.retain(|line| !matches!(line, Line::Claim(_)));
+    lines.extend(all.map(|(whose, holds, runs)| {
+        let claim = sample::claim(holds);
+        Line::Claim(Claim { claim: format!("{whose:?}{holds:?}"), whose, runs, ..claim })
+    }));
+    let page = page(lines);
+    for line in [
+        "4 claims: 2 hold here, 0 do not, 1 open, 1 not known.",
+        "<p>Of the five papers: 2 claims: 1 holds here, 0 do not, 1 open.</p>",
+        "<p>Of this project: 2 claims: 1 holds here, 0 do not, 1 not known.</p>",
+        "\u{2713} holds<br/><span class=\"quiet\">in 27 of 30 runs</span>",
+        "? is open<br/><span class=\"quiet\">in 6 of 10 runs</span>",
+        "? is not known</td>",
+    ] {
+        assert!(page.contains(line), "{line} is not in {page}");
+    }
+    assert!(!page.contains("Of other papers"), "{page}");
 }
 
 #[test]

@@ -263,6 +263,20 @@ fn a_map_that_is_whole_lacks_nothing_though_a_series_is_saturated_in_a_cell() {
 }
 
 #[test]
+fn a_cell_whose_best_series_may_be_so_by_chance_has_no_mark_and_the_caption_says_why() {
+    let all = elements(&figure(sample::map()).svg()).len();
+    let mut lines = sample::map();
+    if let Line::Point(cell) = &mut lines[1] {
+        cell.tie = true;
+    }
+    let elements = drawn(&figure(lines));
+    assert_eq!(elements.iter().filter(|element| element.has_class("tie")).count(), 1);
+    assert!(elements.len() < all, "a mark and a value less");
+    let told = |part: &str| elements.iter().any(|element| element.text.contains(part));
+    assert!(told("may be so by chance") && told("others as good by chance"));
+}
+
+#[test]
 fn a_value_without_a_band_because_some_of_its_runs_saturate_is_explained() {
     let explained = |saturated_runs: f64, band, saturated| {
         let mut point = PointLine { band, saturated, ..sample::point("one", 2.0, 20.0) };

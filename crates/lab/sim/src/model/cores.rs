@@ -139,6 +139,7 @@ impl Machine {
         active.retain(|other| *other != number);
         app.steering.set_active(active);
         self.steer_soon(index);
+        self.cores.rested(WorkerId(id));
         true
     }
 
@@ -367,6 +368,11 @@ impl Machine {
         for &Hold { worker: id, .. } in &plan.takes {
             let generation = self.workers[id.index()].generation;
             self.events.put(now + revoke, Event::Take(id.0, generation));
+        }
+        for &WorkerId(id) in &plan.rests {
+            if self.rest(id) {
+                self.drain(id);
+            }
         }
     }
 }

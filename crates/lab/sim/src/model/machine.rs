@@ -30,7 +30,8 @@ const LOAD_EVERY: Nanos = Nanos::from_millis(1);
 pub struct MachinePlan {
     /// Cores that are given out; the dispatcher has one of its own.
     pub cores: u16,
-    /// The policy that gives them out, by name: `queue_delay`, `utilisation` or `static_set`.
+    /// The policy that gives them out, by name: `packing`, `queue_delay`, `utilisation` or
+    /// `static_set`.
     pub cores_policy: String,
     /// The time from one of its ticks to the next that is wished for: 1 us to 10 ms.
     pub interval: Nanos,
@@ -177,7 +178,7 @@ impl Machine {
             freed_at: vec![Nanos::FAR_FUTURE; ids.len()],
             has_tick: false,
             has_call: false,
-            watches_idle: plan.cores_policy == "utilisation",
+            watches_idle: matches!(plan.cores_policy.as_str(), "packing" | "utilisation"),
             begun: Vec::new(),
             dispatcher_time: Nanos::ZERO,
             ticks: 0,

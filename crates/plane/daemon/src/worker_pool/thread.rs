@@ -10,6 +10,7 @@ use std::time::Duration;
 use base::{Nanos, WorkerId};
 use datapath::cores::Call;
 use datapath::{Remains, Worker};
+use shm::core_grant::CoreGrantTasks;
 use shm::{CoreCommand, CoreGrant, Doorbell};
 use stack::BuiltIn;
 use sys::eventfd::EventFd;
@@ -81,7 +82,11 @@ impl WorkerThread {
                 continue;
             }
             let step = worker.step(now);
-            if step.messages > 0 || step.has_acted {
+            let is_idle = step.messages == 0 && !step.has_acted;
+            if let Some(grant_side) = &mut self.grant_side {
+                grant_side.note_idle(is_idle, now);
+            }
+            if !is_idle {
                 self.wait_strategy.busy(now);
                 self.alarm.ring();
                 if step.retired {
@@ -163,9 +168,33 @@ enum Closing {
 pub(super) struct GrantSide {
     pub(super) core_grant: CoreGrant,
     pub(super) call: Call,
+    pub(super) idle: IdleTime,
+}
+
+/// How long a worker that holds a core has found nothing to do.
+#[derive(Default)]
+pub(super) struct IdleTime {
+    all: Nanos,
+    since: Option<Nanos>,
 }
 
 impl GrantSide {
+    /// A turn has found something to do, or nothing: by that the core control knows which
+    /// application could do with fewer cores. Between two turns with work nothing is written.
+    #[inline]
+    fn note_idle(&mut self, is_idle: bool, now: Nanos) {
+        let IdleTime { all, since } = &mut self.idle;
+        let Some(began) = (if is_idle { Some(*since.get_or_insert(now)) } else { since.take() })
+        else {
+            return;
+        };
+        let idle = *all + now.since(began);
+        if !is_idle {
+            *all = idle;
+        }
+        self.core_grant.note(CoreGrantTasks { idle_ns: idle.0, ..CoreGrantTasks::default() });
+    }
+
     fn must_park(&mut self) -> bool {
         match self.core_grant.look() {
             CoreCommand::Run(_) => {
@@ -186,6 +215,7 @@ impl GrantSide {
         } else {
             self.core_grant.park();
         }
+        self.idle.since = None;
         self.call.spoke();
         true
     }

@@ -34,6 +34,12 @@ impl CoreAllocator {
         for at in 0..self.plan.takes.len() {
             self.take(self.plan.takes[at], now, dispatcher, hands);
         }
+        for at in 0..self.plan.rests.len() {
+            let slot = SlotId::of(self.plan.rests[at]);
+            if self.rest(slot, dispatcher) {
+                self.drain(slot, dispatcher);
+            }
+        }
     }
 
     /// What came of a core that was given back: grants, and nothing else.

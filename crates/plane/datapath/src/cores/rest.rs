@@ -2,7 +2,8 @@
 //!
 //! It costs a hand-over there and one back, so it is done only when a worker has had no core for
 //! long: it has been parked, or waits for a core that it cannot get because its application has all
-//! that it may.
+//! that it may; or when the core control says so, as the policy `packing` does when fewer workers
+//! are enough.
 
 use base::Nanos;
 use policy::cores::Class;
@@ -82,6 +83,7 @@ impl CoreAllocator {
         let rests = of.rests;
         if rests {
             self.count(slot, CoreEvent::Rests);
+            self.control.rested(slot.worker());
         }
         rests
     }

@@ -19,6 +19,8 @@ pub(in crate::cores) enum What {
     Waiting(AppId),
     /// Item of a plan.
     Hold(Part, Hold),
+    /// Item of a plan: a worker that is to rest.
+    Rest(WorkerId),
     /// Item of `AddApp`.
     Named(WorkerId),
     /// Of `WorkerParked`: it had a core.
@@ -38,6 +40,7 @@ pub(in crate::cores) enum What {
     WorkerParked(WorkerId, Nanos),
     WorkerGone(WorkerId, Nanos),
     Prefer(WorkerId),
+    Rested(WorkerId),
     SetPolicy(Box<SavedAllocate>),
 }
 

@@ -50,6 +50,10 @@ pub(super) enum Line {
         #[serde(with = "number::worker")]
         worker: WorkerId,
     },
+    Rested {
+        #[serde(with = "number::worker")]
+        worker: WorkerId,
+    },
     SetPolicy(SavedAllocate),
     /// The last line: how many events found no room after the line before.
     End {
@@ -94,6 +98,10 @@ impl Assembly {
                 list.push(hold);
                 return None;
             }
+            &What::Rest(worker) => {
+                plan.rests.push(worker);
+                return None;
+            }
             What::Parked => {
                 *held = true;
                 return None;
@@ -111,6 +119,7 @@ impl Assembly {
                 Line::WorkerGone { worker, now: now.0, plan: take(plan) }
             }
             &What::Prefer(worker) => Line::Prefer { worker },
+            &What::Rested(worker) => Line::Rested { worker },
             What::SetPolicy(saved) => Line::SetPolicy(SavedAllocate::clone(saved)),
         })
     }

@@ -149,6 +149,10 @@ impl ReplayState {
                 control.prefer(worker);
                 return Ok(Ok(()));
             }
+            Line::Rested { worker } => {
+                control.rested(worker);
+                return Ok(Ok(()));
+            }
             Line::SetPolicy(saved) => {
                 control.set_policy(saved.restore()?);
                 return Ok(Ok(()));

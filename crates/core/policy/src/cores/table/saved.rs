@@ -46,6 +46,8 @@ struct SavedApp {
     leaving: Vec<(u16, u16, u64)>,
     /// Worker and the place where it ran last.
     last: Vec<(u16, u16)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rests: Vec<u16>,
     served_at: u64,
 }
 
@@ -74,6 +76,7 @@ impl Table {
             coming: Vec::new(),
             leaving: Vec::new(),
             last: Vec::new(),
+            rests: Vec::new(),
             served_at: app.served_at,
         };
         let place = |&worker: &WorkerId| Some((worker.0, self.place(worker)? as u16));
@@ -81,6 +84,7 @@ impl Table {
         for id in self.workers_of(app.terms.id) {
             let Some(worker) = self.worker(id) else { continue };
             saved.last.extend(worker.last.map(|last| (id.0, last)));
+            saved.rests.extend(worker.rests.then_some(id.0));
             match worker.state {
                 State::Coming(place) => saved.coming.push((id.0, place)),
                 State::Leaving(place, deadline) => saved.leaving.push((id.0, place, deadline.0)),
@@ -120,7 +124,8 @@ impl Table {
     }
 
     fn restore_app(&mut self, saved: &SavedApp) -> Result<(), String> {
-        let SavedApp { terms, active, parked, wanted, coming, leaving, last, served_at } = saved;
+        let SavedApp { terms, active, parked, wanted, coming, leaving, last, rests, served_at } =
+            saved;
         let holders = active.iter().copied();
         let holders: Vec<(u16, u16)> =
             holders.chain(leaving.iter().map(|&(worker, place, _)| (worker, place))).collect();
@@ -155,6 +160,12 @@ impl Table {
             if let Some(Some(worker)) = self.workers.get_mut(usize::from(worker)) {
                 worker.last = Some(place);
             }
+        }
+        for &worker in rests {
+            if !workers.contains(&WorkerId(worker)) {
+                return Err(format!("worker {worker} rests and is not there"));
+            }
+            self.rested(WorkerId(worker));
         }
         if let Some(app) = self.app_mut(terms.id) {
             app.terms = *terms;

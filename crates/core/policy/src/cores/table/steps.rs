@@ -45,6 +45,14 @@ impl Table {
         }
     }
 
+    /// The flows of the worker are others' until it has a core. One that has a core already has got
+    /// them back.
+    pub(in crate::cores) fn rested(&mut self, worker: WorkerId) {
+        if let Some(Some(worker)) = self.workers.get_mut(worker.index()) {
+            worker.rests = !matches!(worker.state, State::Active(_));
+        }
+    }
+
     /// The active worker was told to park.
     pub(in crate::cores) fn leave(&mut self, worker: WorkerId, deadline: Nanos) {
         let Some(place) = self.place(worker) else { return };
@@ -128,6 +136,7 @@ impl Table {
     fn hold(&mut self, worker: WorkerId, place: usize, now: Nanos) -> CoreId {
         if let Some(Some(worker)) = self.workers.get_mut(worker.index()) {
             worker.last = Some(place as u16);
+            worker.rests = false;
         }
         if let Some(app) = self.app_of(worker) {
             self.weigh(app);

@@ -61,6 +61,66 @@ fn more_workers_move_the_fewest_flows_with_sticky_and_most_with_modulo() {
 }
 
 #[test]
+fn packing_serves_a_light_load_with_fewer_cores_and_no_worse_tail_than_shenangos_rule() {
+    // The scenario `calisto-beyond` at 200 kpps.
+    let of = |system, cores_policy: &str| {
+        let app = AppPlan {
+            system,
+            workers: 10,
+            flows: 10_000,
+            service: Distribution::Exponential,
+            service_mean: Nanos::from_micros(1),
+            ..AppPlan::default()
+        };
+        let step = |millis| Step::new(Nanos::from_millis(millis), [200_000.0]);
+        let plan = MachinePlan {
+            cores: 10,
+            cores_policy: cores_policy.to_owned(),
+            apps: vec![app],
+            steps: vec![step(10), step(200)],
+            ..MachinePlan::default()
+        };
+        let app = last(run(plan));
+        assert_eq!((app.dropped, app.is_saturated()), (0, false));
+        (app.cores(Nanos::from_millis(200)), app.latency.percentiles().p99_us, app)
+    };
+    let (rule_cores, rule_p99, _) = of(System::Shenango, "queue_delay");
+    let (cores, p99, packed) = of(System::policy("sticky"), "packing");
+    assert!(cores <= 1.3 * rule_cores, "{cores} and {rule_cores} cores");
+    assert!(p99 <= rule_p99, "{p99} and {rule_p99} us");
+    assert_eq!(packed.reordered, 0);
+    let (untouched, ..) = of(System::policy("sticky"), "queue_delay");
+    assert!(untouched > 3.0 * cores, "flows that are tied to ten workers wake all of them");
+}
+
+#[test]
+fn a_load_that_falls_is_packed_with_no_more_moves_than_it_takes() {
+    let app = AppPlan {
+        workers: 10,
+        flows: 2_000,
+        service: Distribution::Exponential,
+        service_mean: Nanos::from_micros(10),
+        ..AppPlan::default()
+    };
+    let step = |millis, rate| Step::new(Nanos::from_millis(millis), [rate]);
+    let plan = MachinePlan {
+        cores: 10,
+        cores_policy: "packing".to_owned(),
+        apps: vec![app],
+        steps: vec![step(200, 400_000.0), step(400, 20_000.0)],
+        ..MachinePlan::default()
+    };
+    let outcome = run(plan);
+    let [high, low] = [0, 1].map(|step| &outcome.steps[step].apps[0]);
+    let (before, after) = (high.cores(Nanos::from_millis(200)), low.cores(Nanos::from_millis(400)));
+    assert!(before > 5.0 && after < 2.0, "{before} and {after} cores");
+    // All but those of the worker or two that stay: nothing moves on the way and once more.
+    let moved = low.moved_flows as f64 / 2_000.0;
+    assert!(moved <= 1.2 * (1.0 - 1.0 / before.ceil().max(2.0)), "{moved}");
+    assert_eq!(low.reordered + low.dropped, 0);
+}
+
+#[test]
 fn a_batch_job_gets_what_is_left_and_gives_it_back() {
     let service = AppPlan { guaranteed: 1, ..restless(System::policy("sticky")) };
     let mut plan = plan(2, AppPlan { workers: 2, ..service }, 20_000.0);

@@ -49,7 +49,7 @@ fn random_plan(random: &mut Random) -> MachinePlan {
             }
         })
         .collect();
-    let policies = ["queue_delay", "utilisation", "static_set"];
+    let policies = ["queue_delay", "utilisation", "static_set", "packing"];
     let steps = (0..1 + pick(4)).map(|_| {
         let rates: Vec<f64> = apps.iter().map(|_| f64::from(pick(4) * pick(300_000))).collect();
         let step = Step::new(Nanos(1 + u64::from(pick(4_000_000))), rates);
@@ -63,7 +63,7 @@ fn random_plan(random: &mut Random) -> MachinePlan {
     let steps = steps.collect();
     MachinePlan {
         cores,
-        cores_policy: policies[pick(3) as usize].to_owned(),
+        cores_policy: policies[pick(4) as usize].to_owned(),
         interval: Nanos(1000 + u64::from(pick(100_000))),
         costs: if pick(4) == 0 { Costs::FREE } else { Costs::default() },
         level: Level::ALL[pick(3) as usize],
