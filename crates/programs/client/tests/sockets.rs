@@ -284,6 +284,28 @@ fn two_programs_on_one_machine_talk_without_the_daemon() {
 }
 
 #[test]
+fn a_writer_within_the_host_hears_of_room_in_buffers_that_are_shorter_than_the_ring() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.attach(), daemon.attach());
+    let listening = kernel_socket(SocketType::STREAM, LOCAL_PORTS.start + 1);
+    let listener = ours(b.listen(listening.as_fd(), 8).expect("the daemon answers"));
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    let client = ours(a.connect(fd.as_fd(), address_of(&listening)).expect("it answers"));
+    assert_eq!(listener.wait(Readiness::IN, SOON), Ok(Waited::Ready));
+    let server = listener.accept().expect("it has connected");
+    client.set_option(SocketOption::SendBuffer, 300);
+    server.set_option(SocketOption::ReceiveBuffer, 300);
+    assert_eq!(client.send(&[7; 1000]), Ok(600));
+    let poller = a.poller().expect("there is one");
+    poller.add(&client).expect("it is open");
+    taken(&poller);
+    assert!(poller.arm() && !is_readable(&poller, 0));
+    assert_eq!(server.receive(&mut [0; 1000]), Ok(600), "less than a quarter of the ring");
+    assert!(is_readable(&poller, 10_000));
+    assert!(client.readiness().contains(Readiness::OUT));
+}
+
+#[test]
 fn a_neighbour_that_writes_nonsense_breaks_its_connection_and_nothing_else() {
     let daemon = Daemon::start();
     let session = daemon.attach();

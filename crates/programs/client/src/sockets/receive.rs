@@ -171,9 +171,9 @@ impl Slot<'_> {
         if !flags.peek {
             let head = unread.head + taken as u64;
             self.words.rx_head.store(head, Ordering::Release);
-            // The other side is told of each quarter of the ring that has become free, so that its
-            // picture is never older than that, and an ordinary request costs no call.
-            let quarter = (unread.ring.bytes() / 4).max(1);
+            // The other side is told of each quarter that has become free of what it may write, so
+            // that its picture is never older than that, and an ordinary request costs no call.
+            let quarter = (unread.ring.bytes().min(self.most_unread()) / 4).max(1);
             if unread.head / quarter != head / quarter {
                 self.tell();
             }

@@ -154,10 +154,12 @@ impl<'a> Slot<'a> {
     /// Bytes that may be written and not read by a peer on this host: what both sides have asked
     /// for (SO_SNDBUF, SO_RCVBUF), if they have. The ring bounds it too.
     pub(crate) fn most(&self) -> u64 {
-        let Some(peer) = self.peer else { return u64::MAX };
-        let sent = self.words.option(SlotOption::SendBuffer);
-        let received = peer.option(SlotOption::ReceiveBuffer);
-        if sent == 0 || received == 0 { u64::MAX } else { u64::from(sent) + u64::from(received) }
+        self.peer.map_or(u64::MAX, |peer| most_between(self.words, peer))
+    }
+
+    /// [`Self::most`] of the peer's: bytes that we may have not read.
+    pub(crate) fn most_unread(&self) -> u64 {
+        self.peer.map_or(u64::MAX, |peer| most_between(peer, self.words))
     }
 
     /// Has the other side look.
@@ -339,4 +341,11 @@ fn errno(code: u32) -> Errno {
         Ok(code @ 1..=4095) => Errno::from_raw_os_error(code),
         _ => Errno::IO,
     }
+}
+
+/// Bytes that may be written and not read between two sockets of this host.
+fn most_between(writer: &SlotWords, reader: &SlotWords) -> u64 {
+    let sent = writer.option(SlotOption::SendBuffer);
+    let received = reader.option(SlotOption::ReceiveBuffer);
+    if sent == 0 || received == 0 { u64::MAX } else { u64::from(sent) + u64::from(received) }
 }
