@@ -337,6 +337,11 @@ impl Engine {
         let flow = self.flows.get(id.index())?;
         (flow.generation == id.generation).then_some(id.index())
     }
+
+    /// What is known of a flow; nothing when it is over.
+    pub(crate) fn flow(&self, id: FlowId) -> Option<(&Flow, &Cold)> {
+        self.place(id).map(|at| (&self.flows[at], &self.cold[at]))
+    }
 }
 
 /// Segments whose flows are brought close together.

@@ -29,6 +29,7 @@ mod pool;
 mod reassembly;
 mod recovery;
 mod regrow;
+mod repair;
 mod reset;
 mod rtt;
 mod scoreboard;
@@ -51,4 +52,5 @@ pub use io::{Buffers, CE, CloseReason, ECT, Event, FlowId, Incoming, ListenerId,
 pub use options::OptionBytes;
 pub use piece::{Piece, ReadPiece};
 pub use regrow::Regrow;
+pub use repair::{NoRepair, Repair, RepairWindow};
 pub use seq::Seq;

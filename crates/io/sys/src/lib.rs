@@ -88,6 +88,8 @@ pub mod socket_options;
 pub mod socket_owner;
 /// Time that the hypervisor took from our CPUs.
 pub mod steal;
+/// Have the kernel go on with a TCP connection that somebody else had.
+pub mod tcp_repair;
 #[cfg(test)]
 mod testing;
 /// What a thread tries that somebody else has taken over.

@@ -118,6 +118,16 @@ impl Engine {
         self.release(index);
     }
 
+    /// Forgets a flow that goes on elsewhere (see [`Self::repair`]): no segment says so, and no
+    /// event. False: it was over.
+    pub fn let_go(&mut self, id: FlowId) -> bool {
+        let at = self.place(id);
+        if at.is_some() {
+            self.detach(id.index, &mut Detached::default());
+        }
+        at.is_some()
+    }
+
     /// Takes over everything in `detached`, or nothing. `moved` hears each flow's old and new
     /// number, in this order. A half-open flow whose address has no listener here is dropped: its
     /// peer asks again and is told.
