@@ -299,7 +299,7 @@ fn complete(name: &str) -> (FigureLine, Given, Vec<Line>) {
     let scenario = experiments::library::find(name).unwrap_or_else(|error| panic!("{error}"));
     // A part that has no job: the run ends at once, and its lines are all that needs none.
     let shard = "100000/100000".parse().expect("it is a part");
-    let options = experiments::Options { seed: None, shard, threads: 1, quick: true };
+    let options = experiments::Options { seed: None, shard, threads: 1, quick: true, runs: 1 };
     let run = experiments::Run::start(Arc::new(scenario), options).expect("there is a thread");
     let mut lines = run.lines("calisto sim");
     let given = Given::new(&lines);
@@ -407,7 +407,10 @@ fn claim() -> Line {
         figure: "delay".to_owned(),
         claim: "Sticky holds flows".to_owned(),
         source: "A paper".to_owned(),
+        whose: report::Whose::default(),
+        test: String::new(),
         holds: Some(true),
+        runs: None,
         because: "0 flows moved".to_owned(),
     })
 }

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use base::printable;
 use clap::Args;
+use cli::failure::Failure;
+use cli::output;
+use cli::table::{Cell, Table};
 use report::{Claim, Coverage, Error, Figure, Verdicts, Whose};
 use serde::Serialize;
 

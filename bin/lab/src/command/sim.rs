@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use cli::failure::Failure;
+use cli::output;
+use cli::table::Table;
 use experiments::{Costs, Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, store};
 
 use progress::Display;

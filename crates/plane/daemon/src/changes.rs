@@ -1,4 +1,5 @@
-//! A changed configuration on its way: what asks for it to be read again, and what it changes where.
+//! A changed configuration on its way: what asks for it to be read again, and what it changes
+//! where.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;

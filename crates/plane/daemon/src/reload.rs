@@ -101,7 +101,9 @@ pub(crate) fn start(
                 Err(why) => error(&why),
             };
             // One that has gone needs no answer.
-            let _ = wish.map(|asker| asker.try_send(body));
+            if let Some(asker) = wish {
+                let _ = asker.try_send(body);
+            }
         }
     })?;
     Ok(())

@@ -305,7 +305,8 @@ impl<'a> Slot<'a> {
     pub(crate) fn break_off(&self, error: Errno) {
         let over = SlotState::BROKEN | SlotState::FINISHED;
         let state = self.words.state();
-        // A free slot belongs to no socket, unless all are given up at once: then it was not closed.
+        // A free slot belongs to no socket, unless all are given up at once: then it was not
+        // closed.
         if state.has(over) || (state.kind() == Kind::Free && !self.region.is_over()) {
             return;
         }
