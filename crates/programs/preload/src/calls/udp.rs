@@ -97,8 +97,9 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
     if fallback::is_kept(session, fd) {
         return Ok(false);
     }
-    if let Some(remote) = remote {
-        bind_towards(fd, family, remote);
+    if remote.is_some_and(|remote| !bind_towards(fd, family, remote)) {
+        // The kernel refuses it, and tells the program why: that leaves nothing to it.
+        return Ok(false);
     }
     if !is_plain_udp(fd, family) {
         say::fallback(FallbackReason::UnsupportedOption);
@@ -127,13 +128,13 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
 }
 
 /// Gives a socket that has no port one, and the address that it will send from: replies must find
-/// it.
-fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) {
-    if let Some(own) = route::source_towards(family, remote) {
-        let (address, bytes) = address::storage(SocketAddr::new(own, 0), family);
-        // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
-        unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
-    }
+/// it. False: there is no way to that peer, as resolvers find out when they sort addresses.
+fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) -> bool {
+    let Some(own) = route::source_towards(family, remote) else { return false };
+    let (address, bytes) = address::storage(SocketAddr::new(own, 0), family);
+    // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
+    unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
+    true
 }
 
 /// Whether the program wants nothing beside the bytes that only the kernel can tell.
