@@ -122,8 +122,14 @@ impl Datagrams {
         let (to, local) = (key.destination(), self.local);
         !self.is_over()
             && to.port() == local.port()
-            && (local.ip() == to.ip() || local.ip().is_unspecified())
+            && (local.ip() == to.ip() || local.ip().is_unspecified() && self.takes(to.ip()))
             && self.remote.is_none_or(|remote| remote == key.source())
+    }
+
+    /// Whether it takes the family of `address`: a socket of IPv6 alone (IPV6_V6ONLY) leaves IPv4
+    /// to another one of its port, and has no address of IPv4 to send from.
+    fn takes(&self, address: IpAddr) -> bool {
+        self.sources.iter().any(|own| own.is_ipv4() == address.is_ipv4())
     }
 
     /// Puts a datagram into the ring; false when it is dropped.

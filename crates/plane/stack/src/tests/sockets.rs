@@ -307,6 +307,11 @@ fn datagrams(app: &App) -> u32 {
 }
 
 fn datagrams_on(app: &App, port: u16) -> u32 {
+    datagrams_at(app, std::net::SocketAddr::from(([0, 0, 0, 0], port)), "10.0.0.2")
+}
+
+/// A socket that is bound to `local` and may send from `own`.
+fn datagrams_at(app: &App, local: std::net::SocketAddr, own: &str) -> u32 {
     let slot = app.streams.server.lend_slot().expect("a slot");
     let [rx, tx] = [0; 2].map(|_| app.streams.server.heap().lend(12).expect("memory"));
     let words = app.words(slot);
@@ -315,9 +320,8 @@ fn datagrams_on(app: &App, port: u16) -> u32 {
     words.tx_ring_used.store(tx.desc().word(), Ordering::Release);
     words.pollers[0].store(1 << POLLER, Ordering::Release);
     words.state.store(Kind::Datagram as u32, Ordering::Release);
-    let local = std::net::SocketAddr::from(([0, 0, 0, 0], port));
     let streams = Arc::clone(&app.streams);
-    let own = vec!["10.0.0.2".parse().expect("an address")];
+    let own = vec![own.parse().expect("an address")];
     let socket = Datagrams::new(streams, slot, local, None, 1472, own, (rx, tx));
     app.command_queue.command(&Command::Bind(Arc::new(socket)));
     slot

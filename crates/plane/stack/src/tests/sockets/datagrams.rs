@@ -102,3 +102,15 @@ fn datagrams_that_cannot_leave_are_dropped_each_under_its_name() {
     assert_eq!(names.map(|name| bench.count(name)), [1, 1, 2]);
     assert_eq!(app.words(slot).tx_head.load(Ordering::Relaxed), bytes.len() as u64);
 }
+
+#[test]
+fn a_socket_of_ipv6_alone_leaves_datagrams_of_ipv4_to_the_other_one_of_its_port() {
+    let (mut bench, app) = bench(1, None);
+    let of_v4 = datagrams(&app);
+    let everywhere = std::net::SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 7));
+    let of_v6 = datagrams_at(&app, everywhere, "fd00::2");
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"of IPv4")]);
+    let tail = |slot| app.words(slot).rx_tail.load(Ordering::Acquire);
+    assert_eq!((tail(of_v4), tail(of_v6)), (Record::bytes(7) as u64, 0));
+}
