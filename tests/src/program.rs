@@ -50,6 +50,14 @@ impl Program {
         format!("{}{}", self.out.so_far(), self.said.so_far())
     }
 
+    /// How it has ended; nothing: it runs.
+    ///
+    /// # Panics
+    /// It was waited for elsewhere.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it is our child")
+    }
+
     /// Waits until it has printed `what`, on either way.
     ///
     /// # Panics
@@ -60,7 +68,7 @@ impl Program {
             if said.contains(what) {
                 return Ok(());
             }
-            let ended = self.child.try_wait().expect("it is our child");
+            let ended = self.ended();
             assert!(ended.is_none(), "{} has ended with {ended:?}: {said}", self.name);
             Err(said)
         });

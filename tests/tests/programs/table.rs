@@ -6,66 +6,17 @@ use std::process::Command;
 use whole::{project, run};
 
 use crate::install;
-
-/// A program: its name, how it tells its version, what it is run as, and what is looked at.
-const ROWS: &[(&str, &str, &str, &str)] = &[
-    (
-        "redis-server",
-        "redis-server --version",
-        "server",
-        "its protocol over IPv4 and IPv6, pipelining, values of MiB, expiry, pub/sub, saves by a forked child, a restart",
-    ),
-    ("redis-cli", "redis-cli --version", "client", "commands, repetition, scans"),
-    (
-        "memcached",
-        "memcached --version",
-        "server",
-        "many clients of its threads, after it has dropped its rights, values of MiB",
-    ),
-    (
-        "nginx",
-        "/usr/sbin/nginx -v",
-        "server",
-        "two workers, small files over kept connections, 100 MiB bodies both ways; as a proxy of \
-         servers of the wire and of the host",
-    ),
-    ("curl", "curl --version", "client", "100 MiB bodies both ways"),
-    ("wrk", "wrk --version", "client", "40 connections of two threads"),
-    ("iperf3", "iperf3 --version", "server and client", "both ways, one stream and four"),
-    (
-        "python3 http.server",
-        "/usr/bin/python3 --version",
-        "server",
-        "small files, 100 MiB bodies both ways",
-    ),
-    (
-        "python3 asyncio",
-        "/usr/bin/python3 --version",
-        "server and client",
-        "50 connections at once, 100 MiB both ways at once; datagrams, over the wire and within the \
-         host",
-    ),
-    (
-        "python3 requests",
-        "dpkg-query -W python3-requests",
-        "client",
-        "HTTPS with a time limit, over the wire and within the host",
-    ),
-    (
-        "sshd",
-        "dpkg-query -W openssh-server",
-        "server",
-        "logins, and 100 MiB each way by scp, over the wire and within the host",
-    ),
-    ("ssh, scp", "dpkg-query -W openssh-client", "client", "the same"),
-];
+use crate::rows::{LEFT_OUT, ROWS};
 
 const INTRODUCTION: &str = "# Programs\n\n\
     Unmodified programs of Debian that `cargo test -p whole --test programs` runs under `calisto run`, against\n\
-    a peer on Linux at the other end of a veth. Every byte is checked (large bodies by SHA-256), and so is\n\
-    that it went through Calisto: the bytes that it counts are those of the transfer, and no socket was left\n\
-    to the kernel. `PROGRAMS=write cargo test -p whole --test programs table` writes this file.\n\n\
+    a peer on Linux at the other end of a veth, and most also within the host, where both ends are accelerated.\n\
+    Every byte is checked (large bodies by SHA-256), and so is that it went through Calisto: over the wire\n\
+    the bytes that it counts are those of the transfer, and no socket was left to the kernel.\n\
+    `PROGRAMS=write cargo test -p whole --test programs table` writes this file.\n\n\
     | program | version | as | what is tested |\n|---|---|---|---|\n";
+
+const LEFT_OUT_INTRODUCTION: &str = "\n## Those that do not run, or not as they should\n\n";
 
 /// The first number with a point in it, wherever the program says it.
 fn version(words: &str) -> String {
@@ -84,6 +35,10 @@ fn table(version: impl Fn(usize) -> String) -> String {
     let mut text = INTRODUCTION.to_owned();
     for (at, (program, _, role, what)) in ROWS.iter().enumerate() {
         text.push_str(&format!("| {program} | {} | {role} | {what} |\n", version(at)));
+    }
+    text.push_str(LEFT_OUT_INTRODUCTION);
+    for (program, why) in LEFT_OUT {
+        text.push_str(&format!("- {program}: {why}\n"));
     }
     text
 }

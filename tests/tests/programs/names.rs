@@ -1,0 +1,64 @@
+//! Name servers and those that ask them, by datagrams and over TCP.
+
+use whole::kernel_udp;
+
+use crate::ground::{At, Ground, WAYS};
+
+const PORT: u16 = 5300;
+
+/// Addresses of a name that fit into one datagram.
+const FEW: u8 = 20;
+/// Those of another one, that do not fit into a short one.
+const MANY: u8 = 200;
+
+fn settings(ground: &Ground) -> String {
+    let folder = ground.path("");
+    let names = [("few", FEW), ("many", MANY)].map(|(name, count)| {
+        let line = |at: u8| format!(" local-data: \"{name}.example. A 192.0.2.{at}\"\n");
+        (0..count).map(line).collect::<String>()
+    });
+    let settings = format!(
+        "server:\n interface: 0.0.0.0\n port: {PORT}\n access-control: 0.0.0.0/0 allow\n \
+         chroot: \"\"\n username: \"\"\n directory: \"{folder}\"\n pidfile: \"\"\n \
+         use-syslog: no\n do-daemonize: no\n num-threads: 1\n{}",
+        names.concat()
+    );
+    ground.write("unbound.conf", &settings)
+}
+
+/// Asks for all addresses of a name, and looks at every one.
+fn ask(ground: &Ground, (server, client): (At, At), options: &[&str], (name, count): (&str, u8)) {
+    let (port, host) = (PORT.to_string(), format!("@{}", ground.host(server)));
+    let words = ["dig", "+short", "+tries=1", "+time=20", "-p", &port, &host];
+    let out = ground.run(client, &[&words[..], options, &[name]].concat()).succeed();
+    let mut came: Vec<&str> = out.lines().collect();
+    came.sort_unstable();
+    let mut meant: Vec<String> = (0..count).map(|at| format!("192.0.2.{at}")).collect();
+    meant.sort_unstable();
+    assert_eq!(came, meant, "{options:?}");
+}
+
+#[test]
+fn unbound_answers_dig_by_datagrams_and_over_tcp() {
+    let ground = Ground::new();
+    let settings = settings(&ground);
+    for (server_at, client_at) in WAYS {
+        let words = ["/usr/sbin/unbound", "-d", "-p", "-c", &settings];
+        let server = ground.serve(server_at, PORT, &words);
+        let before = ground.accelerated().carried();
+        let many = ("many.example", MANY);
+        ask(&ground, (server_at, client_at), &["+tcp"], many);
+        ground.was_carried(server_at, client_at, before, u64::from(MANY) * 16);
+        // Datagrams between two programs of one host are the kernel's.
+        if (server_at, client_at) == (At::Here, At::There) {
+            let here = ground.accelerated().here();
+            let before = kernel_udp(here, "InDatagrams");
+            for _ in 0..5 {
+                ask(&ground, (server_at, client_at), &["+notcp"], ("few.example", FEW));
+            }
+            assert_eq!(kernel_udp(here, "InDatagrams"), before, "the kernel has seen some");
+            ground.accelerated().all_was_accelerated();
+        }
+        ground.end([server]);
+    }
+}
