@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
-use report::{Axis, Claim, FigureLine, Kind, Line, Origin, PointLine, Scale, SeriesHead};
+use report::{Axis, Claim, FigureLine, Kind, Line, Origin, PointLine, Scale, SeriesHead, Whose};
 use whole::{binary, run};
 
 /// A folder of its own, which goes with the test.
@@ -407,8 +407,9 @@ fn claim() -> Line {
         figure: "delay".to_owned(),
         claim: "Sticky holds flows".to_owned(),
         source: "A paper".to_owned(),
-        whose: report::Whose::default(),
-        test: String::new(),
+        whose: Whose::Paper,
+        test: "moved_flows of sticky: at most 0".to_owned(),
+        runs: None,
         holds: Some(true),
         runs: None,
         because: "0 flows moved".to_owned(),

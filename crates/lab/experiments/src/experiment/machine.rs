@@ -138,7 +138,7 @@ const RULES: &[Rule] = &[
     rule(
         "ring",
         Kind::Whole(1, 1 << 20),
-        Preset::Number(4096.0),
+        Preset::Number(1024.0),
         "packets that a worker's ring holds",
     ),
     rule("steals", Kind::Flag, Preset::Flag(false), "a worker without work takes it from others"),

@@ -38,7 +38,8 @@ pub struct AppPlan {
     pub service: Distribution,
     /// Its mean.
     pub service_mean: Nanos,
-    /// Packets that a worker's ring holds; with one queue for all, this many for each worker.
+    /// Packets that a worker's ring holds, 1024 in the daemon; with one queue for all, this many
+    /// for each worker.
     pub ring: usize,
     /// A worker with nothing to do takes the packet that has waited for longest in another one's
     /// ring.
@@ -67,7 +68,7 @@ impl Default for AppPlan {
             arrival: Arrival::Poisson,
             service: Distribution::Zero,
             service_mean: Nanos::ZERO,
-            ring: 4096,
+            ring: 1024,
             steals: false,
             quantum: Nanos::FAR_FUTURE,
             // `wait.spin_us` and `cores.rest_ms` of the configuration.

@@ -9,6 +9,8 @@ use super::worker::{Doing, Packet, Worker};
 
 /// Packets that the dispatcher's port holds.
 const PORT_RING: usize = 2048;
+/// Packets that wait for hand-overs of one application, at most: `handover.hold_packets`.
+const HOLD_PACKETS: usize = 2048;
 
 /// A packet that the dispatcher has not looked at yet.
 #[derive(Debug)]
@@ -94,8 +96,7 @@ impl Machine {
         match route {
             Route::To(number) => self.deliver(index, number, packet),
             Route::Held(handover) => {
-                let room = app.plan.ring * usize::from(app.plan.workers);
-                if app.steering.waiting() >= room {
+                if app.steering.waiting() >= HOLD_PACKETS {
                     app.drop_one();
                 } else if app.steering.hold(handover, packet) {
                     app.outcome.held += 1;
@@ -119,7 +120,7 @@ impl Machine {
         }
     }
 
-    fn deliver(&mut self, index: u16, number: u16, packet: Packet) {
+    pub(super) fn deliver(&mut self, index: u16, number: u16, packet: Packet) {
         let now = self.events.now();
         let app = &mut self.apps[usize::from(index)];
         let id = app.first + usize::from(number);

@@ -83,6 +83,8 @@ pub(super) enum Event {
     Take(u16, u32),
     /// It has been without a core for long.
     Rest(u16, u32),
+    /// A hand-over of this application has not ended in time.
+    TakeBack(u16, u32),
     /// The cores are looked at.
     Tick,
     /// Looks at the workers that wait for a core.
@@ -229,6 +231,7 @@ impl Machine {
             Event::Leave(worker, generation) => self.leave(worker, generation),
             Event::Take(worker, generation) => self.take_off(worker, generation),
             Event::Rest(worker, generation) => self.rest_parked(worker, generation),
+            Event::TakeBack(index, handover) => self.take_back(index, handover),
             Event::Tick => self.tick(),
             Event::Call => self.called(),
             Event::Steer(app) => self.steer(app, false),

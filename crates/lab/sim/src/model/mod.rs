@@ -36,6 +36,7 @@ mod steering;
 mod step;
 mod system;
 mod tables;
+mod take_back;
 #[cfg(test)]
 mod tests;
 mod waiting;

@@ -130,10 +130,32 @@ impl Steering {
     }
 
     /// The old owner has passed its barrier: what waited.
-    pub(super) fn passed(&mut self, handover: u32) -> Vec<Packet> {
+    pub(super) fn passed(&mut self, handover: u32, now: Nanos) -> Vec<Packet> {
         match &mut self.rule {
-            Rule::Tables(tables) => tables.passed(handover),
+            Rule::Tables(tables) => tables.passed(handover, now),
             Rule::Modulo | Rule::OneQueue => Vec::new(),
+        }
+    }
+
+    /// The old owner of a hand-over that is under way.
+    pub(super) fn old_owner(&self, handover: u32) -> Option<WorkerId> {
+        match &self.rule {
+            Rule::Tables(tables) => tables.old_owner(handover),
+            Rule::Modulo | Rule::OneQueue => None,
+        }
+    }
+
+    /// The old owner keeps its flows: what waited, as much as there is room for, and whether that
+    /// was all.
+    pub(super) fn take_back(
+        &mut self,
+        handover: u32,
+        room: usize,
+        now: Nanos,
+    ) -> (Vec<Packet>, bool) {
+        match &mut self.rule {
+            Rule::Tables(tables) => tables.take_back(handover, room, now),
+            Rule::Modulo | Rule::OneQueue => (Vec::new(), true),
         }
     }
 

@@ -33,13 +33,22 @@ pub(super) struct Tables {
     shadow: OwnerTable,
     plan: Plan,
     waiting: Waiting,
-    /// Old owners of a published table that have not passed: the hand-over of each, by worker.
-    transition: Option<Vec<Option<u32>>>,
+    /// Old owners of a published table that have not passed, by worker.
+    transition: Option<Vec<Option<OldOwner>>>,
     loads: Option<Loads>,
     /// Packets since the last look at the load, and when that was.
     noted: u32,
     looked: Nanos,
     sample: CoreSample,
+}
+
+/// The owner of groups in the table before, as long as it has not passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OldOwner {
+    /// This hand-over waits for it.
+    Waits(u32),
+    /// It did not pass in time and keeps its groups.
+    Keeps,
 }
 
 impl Tables {
@@ -122,9 +131,12 @@ impl Tables {
             let (was, is) = (self.shadow.entry(group).owner(), entry.owner());
             if let (Some(was), Some(is)) = (was, is)
                 && was != is
-                && let Some(Some(handover)) = transition.get(was.index())
+                && let Some(Some(old)) = transition.get(was.index())
             {
-                return Route::Held(*handover);
+                return match old {
+                    OldOwner::Waits(handover) => Route::Held(*handover),
+                    OldOwner::Keeps => Route::To(was.0),
+                };
             }
         }
         if entry.is_moving()
@@ -151,18 +163,58 @@ impl Tables {
     }
 
     /// The old owner has passed its barrier: what waited.
-    pub(super) fn passed(&mut self, number: u32) -> Vec<Packet> {
+    pub(super) fn passed(&mut self, number: u32, now: Nanos) -> Vec<Packet> {
         let Some(handover) = self.waiting.take(number) else { return Vec::new() };
         if let Some(done) = handover.single {
             self.control.moved(done, &mut self.live);
-        } else if let Some(transition) = &mut self.transition {
-            transition[handover.from.index()] = None;
-            if transition.iter().all(Option::is_none) {
-                self.transition = None;
-                self.control.epoch_finished();
-            }
+        } else {
+            self.leave(handover.from, None, now);
         }
         handover.packets
+    }
+
+    /// The old owner of a hand-over that is under way.
+    pub(super) fn old_owner(&self, number: u32) -> Option<WorkerId> {
+        self.waiting.from(number)
+    }
+
+    /// The old owner keeps its flows: what waited, as much as there is room for, and whether that
+    /// was all. If not, the hand-over goes on holding what comes, so that no packet overtakes.
+    pub(super) fn take_back(
+        &mut self,
+        number: u32,
+        room: usize,
+        now: Nanos,
+    ) -> (Vec<Packet>, bool) {
+        let (given, is_over) = self.waiting.give_back(number, room);
+        if !is_over {
+            return (given, false);
+        }
+        if let Some(handover) = self.waiting.take(number) {
+            match handover.single {
+                Some(undone) => self.control.aborted(undone, &mut self.live, now),
+                None => self.leave(handover.from, Some(OldOwner::Keeps), now),
+            }
+        }
+        (given, true)
+    }
+
+    /// A published table waits for this owner no more. After the last one what was kept is written
+    /// back, and the transition is over.
+    fn leave(&mut self, from: WorkerId, left: Option<OldOwner>, now: Nanos) {
+        let Self { control, live, shadow, transition, .. } = self;
+        let Some(olds) = transition else { return };
+        olds[from.index()] = left;
+        if olds.iter().flatten().any(|old| matches!(old, OldOwner::Waits(_))) {
+            return;
+        }
+        let keeps = |worker: WorkerId| olds.get(worker.index()).is_some_and(Option::is_some);
+        let mut next = olds.iter().any(Option::is_some).then_some(FlowGroup(0));
+        while let Some(first) = next {
+            next = control.revert(first, keeps, live, shadow, now);
+        }
+        *transition = None;
+        control.epoch_finished();
     }
 
     pub(super) fn turn(
@@ -207,14 +259,14 @@ impl Tables {
             let was = self.shadow.entry(group).owner()?;
             (self.live.entry(group).owner() != Some(was)).then_some(was)
         });
-        let mut transition: Vec<Option<u32>> = Vec::new();
+        let mut transition: Vec<Option<OldOwner>> = Vec::new();
         for was in owners {
             if transition.len() <= was.index() {
                 transition.resize(was.index() + 1, None);
             }
             if transition[was.index()].is_none() {
                 let handover = self.waiting.begin(was, None);
-                transition[was.index()] = Some(handover);
+                transition[was.index()] = Some(OldOwner::Waits(handover));
                 begun.push(Begun { handover, from: was.0 });
             }
         }
@@ -293,6 +345,45 @@ mod tests {
         looks.sort_unstable();
         looks.dedup();
         assert!(looks.len() > 20, "{looks:?}");
+    }
+
+    #[test]
+    fn an_old_owner_that_does_not_pass_in_time_keeps_its_groups_and_what_waited() {
+        let mut tables = Tables::new("sticky", 128, 1).expect("there is such a policy");
+        let (now, mut begun) = (Nanos::from_millis(1), Vec::new());
+        let hashes = || (0..128).map(|group: u32| group.wrapping_mul(0x9e37_79b9));
+        tables.set_workers(&[WorkerId(0)]);
+        tables.turn(std::iter::empty(), false, now, &mut begun);
+        for hash in hashes() {
+            assert_eq!(tables.route(hash, now, &mut begun), Route::To(0));
+        }
+        tables.set_workers(&[WorkerId(0), WorkerId(1)]);
+        let turns = (0..100).take_while(|_| {
+            tables.turn(std::iter::empty(), false, now, &mut begun);
+            begun.is_empty()
+        });
+        assert!(turns.count() < 100, "nothing is to move");
+        let Begun { handover, from } = begun[0];
+        assert_eq!(from, 0);
+        let waits = |tables: &mut Tables| {
+            let all = hashes()
+                .filter(|&hash| tables.route(hash, now, &mut Vec::new()) == Route::Held(handover));
+            all.count()
+        };
+        assert!(waits(&mut tables) > 30, "half of all groups wait for the old owner");
+        let packet = |flow| Packet { arrived: now, work: now, flow, life: 0, is_begun: false };
+        assert!((0..3).all(|flow| tables.hold(handover, packet(flow))));
+        let mut back = |room| {
+            let (given, is_over) = tables.take_back(handover, room, now);
+            let flows: Vec<u32> = given.iter().map(|packet| packet.flow).collect();
+            (flows, is_over, waits(&mut tables) > 0)
+        };
+        assert_eq!(back(2), (vec![0, 1], false, true), "the third would be overtaken");
+        assert_eq!(back(2), (vec![2], true, false));
+        for hash in hashes() {
+            assert_eq!(tables.route(hash, now, &mut begun), Route::To(0), "{hash}");
+        }
+        assert_eq!((tables.waiting(), tables.old_owner(handover)), (0, None));
     }
 
     #[test]

@@ -39,6 +39,22 @@ impl Waiting {
         true
     }
 
+    /// The old owner of one that is under way.
+    pub(super) fn from(&self, number: u32) -> Option<WorkerId> {
+        let at = number.wrapping_sub(self.first) as usize;
+        self.lists.get(at)?.as_ref().map(|list| list.from)
+    }
+
+    /// The first packets that wait with it, as many as there is room for, and whether these were
+    /// all.
+    pub(super) fn give_back(&mut self, number: u32, room: usize) -> (Vec<Packet>, bool) {
+        let at = number.wrapping_sub(self.first) as usize;
+        let Some(Some(list)) = self.lists.get_mut(at) else { return (Vec::new(), true) };
+        let given: Vec<Packet> = list.packets.drain(..room.min(list.packets.len())).collect();
+        self.packets -= given.len();
+        (given, list.packets.is_empty())
+    }
+
     pub(super) fn take(&mut self, number: u32) -> Option<Handover> {
         let taken = self.lists.get_mut(number.wrapping_sub(self.first) as usize)?.take()?;
         self.packets -= taken.packets.len();

@@ -190,7 +190,8 @@ impl Machine {
             }
             worker.barriers.pop_front();
             let index = worker.app;
-            for packet in self.apps[usize::from(index)].steering.passed(handover) {
+            let now = self.events.now();
+            for packet in self.apps[usize::from(index)].steering.passed(handover, now) {
                 self.dispatch(index, packet);
             }
         }
@@ -208,6 +209,7 @@ impl Machine {
             } else {
                 self.pass_barriers(id as u16);
             }
+            self.watch_handover(index, begun.handover);
         }
     }
 }

@@ -49,6 +49,25 @@ fn a_group_of_a_parked_owner_waits_until_that_is_awake() {
 }
 
 #[test]
+fn no_more_packets_wait_for_hand_overs_than_the_daemon_holds() {
+    let app = AppPlan {
+        flows: 10_000,
+        ring: 4096,
+        ..exponential(2, System::policy_over("sticky", 4096))
+    };
+    let step = |millis, workers| {
+        Step::new(Nanos::from_millis(millis), [1_000_000.0]).with_workers([workers])
+    };
+    // The old owner has 4,096 packets of 10 us before its barrier; half of all are to move.
+    let steps = vec![step(100, 1), step(15, 2), step(100, 2)];
+    let outcome = run(MachinePlan { steps, costs: Costs::FREE, ..plan(2, app, 0.0) });
+    let held: Vec<u64> = outcome.steps.iter().map(|step| step.apps[0].held).collect();
+    assert_eq!(held[1], 2048, "{held:?}");
+    let reordered: u64 = outcome.steps.iter().map(|step| step.apps[0].reordered).sum();
+    assert_eq!(reordered, 0, "what is taken back stays in order");
+}
+
+#[test]
 fn looks_at_the_load_of_groups_take_the_dispatchers_time_whatever_the_policy() {
     for (policy, groups) in [("balanced", 4096), ("sticky", 4096), ("sticky", 1024)] {
         let app = exponential(2, System::policy_over(policy, groups));
