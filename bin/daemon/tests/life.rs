@@ -110,6 +110,25 @@ impl Drop for Daemon {
 const ECHO: &str = "listen = [\"udp:10.0.0.2:7\"]\n[workers]\njob = \"echo\"";
 
 #[test]
+fn a_message_that_comes_again_and_again_is_some_lines_and_a_number() {
+    let daemon = start("repeats", "pcap:-,{}/out.pcap", ECHO);
+    line_with(&daemon.out, "ready: ");
+    let began = Instant::now();
+    let mut lines = 0;
+    loop {
+        assert!(began.elapsed() < PATIENT, "{lines} lines, and none says that some were left out");
+        daemon.signal(Signal::USR1);
+        match daemon.err.try_recv() {
+            Ok(line) if line.contains(" more like this were left out: SIGUSR1") => break,
+            Ok(_) => lines += 1,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    assert!(lines >= 50, "{lines} lines: they are to tell what it is about");
+    assert!(daemon.ask("status").contains("\"reply\":\"status\""));
+}
+
+#[test]
 fn a_closed_terminal_and_signals_of_other_programs_do_not_end_it() {
     let mut daemon = start("signals", "pcap:-,{}/out.pcap", ECHO);
     line_with(&daemon.out, "ready: ");

@@ -104,7 +104,7 @@ pub fn run(source: Source) -> Result<(), Failure> {
     let [ports, job] = [&config.ports.join(", "), config.job().name()];
     service.ready(&format!("ports {ports}, job {job}"), &asks)?;
     drop(asks);
-    event_loop.describe().into_iter().for_each(log::say);
+    event_loop.describe().into_iter().for_each(log::say_each);
     setup::warning(config).into_iter().for_each(log::warn);
     event_loop.confinement = match confinement::enter(Role::EventLoop)? {
         Some(Confined::Whole) => "whole",

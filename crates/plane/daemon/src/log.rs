@@ -1,23 +1,37 @@
 //! Lines for whoever reads the daemon's output: written by a thread of their own.
 //!
 //! A reader that is slow, or gone, must not hold up the data loop or end it: lines wait in a
-//! bounded queue, and what does not fit is lost and counted in the next line. Each line has the
-//! time (RFC 3339, UTC) and a level. Only the first line of standard output has neither, so that a
-//! script that waits for `ready: PATH` can compare it.
+//! bounded queue, and what does not fit is lost and counted in the next line. The same message is
+//! written some times a second at most, and of the rest how many there were. Each line has the time
+//! (RFC 3339, UTC) and a level, and is one line whatever names are in it. Only the first line of
+//! standard output has neither, so that a script that waits for `ready: PATH` can compare it.
+
+mod repeats;
 
 use std::io::Write;
-use std::sync::OnceLock;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sys::clock;
+
+use self::repeats::{Fate, Repeats};
 use crate::confinement::{self, Role};
 
 /// Lines that may wait.
 const LINES_MAX: usize = 256;
 
+/// Characters of a line, at most.
+const LINE_CHARS_MAX: usize = 2000;
+
+/// While something was left out, whether it may be told is looked at this often.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
 static LINES: OnceLock<SyncSender<Line>> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
+static REPEATS: Mutex<Repeats> = Mutex::new(Repeats::new());
 
 enum Line {
     /// To standard output, as it is.
@@ -26,6 +40,8 @@ enum Line {
     Info(SystemTime, String),
     /// To standard error.
     Warning(SystemTime, String),
+    /// Something was left out, and is to be told.
+    LeftOut,
 }
 
 /// Starts the writing thread. Lines before this, and lines of tests, are lost.
@@ -36,26 +52,40 @@ pub(crate) fn start() -> std::io::Result<()> {
         if !confinement::is_entered(Role::Log) {
             return;
         }
-        for line in lines {
-            let lost = LOST.swap(0, Ordering::Relaxed);
-            if lost > 0 {
-                let text = format!("{lost} lines were lost here");
-                let line = written(SystemTime::now(), "warning", &text);
-                let _ = std::io::stderr().write_all(line.as_bytes());
-            }
-            let _ = match line {
-                Line::Ready(text) => writeln!(std::io::stdout(), "{text}"),
-                Line::Info(at, text) => {
-                    std::io::stdout().write_all(written(at, "info", &text).as_bytes())
-                }
-                Line::Warning(at, text) => {
-                    std::io::stderr().write_all(written(at, "warning", &text).as_bytes())
-                }
-            };
-        }
+        write_all(&lines);
     })?;
     let _ = LINES.set(sender);
     Ok(())
+}
+
+fn write_all(lines: &Receiver<Line>) {
+    loop {
+        let line = match with_repeats(|repeats| repeats.is_owing()) {
+            true => lines.recv_timeout(TELL_EVERY),
+            false => lines.recv().map_err(RecvTimeoutError::from),
+        };
+        let lost = LOST.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            warned(SystemTime::now(), &format!("{lost} lines were lost here"));
+        }
+        for told in with_repeats(|repeats| repeats.owed(clock::now())) {
+            warned(SystemTime::now(), &told);
+        }
+        match line {
+            Ok(Line::Ready(text)) => _ = writeln!(std::io::stdout(), "{text}"),
+            Ok(Line::Info(at, text)) => {
+                _ = std::io::stdout().write_all(written(at, "info", &text).as_bytes());
+            }
+            Ok(Line::Warning(at, text)) => warned(at, &text),
+            Ok(Line::LeftOut) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// To standard error, whose reader may be gone.
+fn warned(at: SystemTime, text: &str) {
+    let _ = std::io::stderr().write_all(written(at, "warning", text).as_bytes());
 }
 
 /// The daemon can be asked at `admin_socket` from now on, and packets flow.
@@ -64,13 +94,40 @@ pub(crate) fn ready(admin_socket: &str) {
 }
 
 /// Something happened that an operator may want to know.
+#[track_caller]
 pub(crate) fn say(text: String) {
+    send_unless_repeated(Location::caller(), text, Line::Info);
+}
+
+/// The same of which the caller itself bounds how often it comes.
+pub(crate) fn say_each(text: String) {
     send(Line::Info(SystemTime::now(), text));
 }
 
 /// Something is not as it should be.
+#[track_caller]
 pub(crate) fn warn(text: String) {
-    send(Line::Warning(SystemTime::now(), text));
+    send_unless_repeated(Location::caller(), text, Line::Warning);
+}
+
+fn send_unless_repeated(
+    place: &Location<'static>,
+    text: String,
+    line: fn(SystemTime, String) -> Line,
+) {
+    match with_repeats(|repeats| repeats.hear(place, &text, clock::now())) {
+        Fate::Said => send(line(SystemTime::now(), text)),
+        // Where there is no room for it, the thread is not asleep.
+        Fate::FirstLeftOut => _ = LINES.get().map(|lines| lines.try_send(Line::LeftOut)),
+        Fate::LeftOut => {}
+    }
+}
+
+/// Held for the time of a look-up, and never on the way of a packet: whatever has something to say
+/// has made its sentence before.
+fn with_repeats<T>(act: impl FnOnce(&mut Repeats) -> T) -> T {
+    let mut repeats = REPEATS.lock().unwrap_or_else(PoisonError::into_inner);
+    act(&mut repeats)
 }
 
 fn send(line: Line) {
@@ -80,7 +137,8 @@ fn send(line: Line) {
 }
 
 fn written(at: SystemTime, level: &str, text: &str) -> String {
-    format!("{} {level}: {text}\n", rfc3339(at.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    let time = rfc3339(at.duration_since(UNIX_EPOCH).unwrap_or_default());
+    format!("{time} {level}: {}\n", base::printable(text, LINE_CHARS_MAX))
 }
 
 /// A moment so long after 1970, as RFC 3339 section 5.6 writes it: UTC, milliseconds.
@@ -128,6 +186,7 @@ mod tests {
     fn a_line_has_its_time_in_utc_and_its_level() {
         let at = UNIX_EPOCH + Duration::from_millis(1_795_423_636_007);
         assert_eq!(written(at, "info", "x"), "2026-11-23T08:47:16.007Z info: x\n");
+        assert_eq!(written(at, "info", "x\ny"), "2026-11-23T08:47:16.007Z info: x\\ny\n");
     }
 
     #[test]

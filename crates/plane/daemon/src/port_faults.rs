@@ -53,7 +53,7 @@ impl PortFaults {
             dispatcher_port.follow_port();
         }
         let faults = ports.iter().map(|dispatcher_port| dispatcher_port.port().fault());
-        self.changes(names, faults, log::warn);
+        self.changes(names, faults, |text| log::warn(text));
     }
 
     fn changes(

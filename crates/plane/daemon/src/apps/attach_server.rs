@@ -88,7 +88,7 @@ impl AttachServer {
             notices,
             eventfd,
             handshakes: Handshakes::new(),
-            chatter: Chatter::new(log::say),
+            chatter: Chatter::new(log::say_each),
             counters: Arc::default(),
             waiting: Vec::new(),
         };

@@ -36,7 +36,7 @@ impl SocketTable {
         let changed = self.network.neighbours.hear();
         if changed.links {
             let (said, moved) = self.network.interfaces.look(&self.table_config.counters);
-            said.into_iter().for_each(crate::log::warn);
+            said.into_iter().for_each(|text| log::warn(text));
             for Moved { from, to, mac } in moved {
                 self.network.neighbours.renumber(from, to, mac);
                 self.claimed.rights.renumber(from, to);
