@@ -195,7 +195,7 @@ fn a_process_that_dies_on_its_core_leaves_it_to_others() {
     for _ in 0..3 {
         let dying = hog(&daemon, 1, "never-parks");
         dying.kill();
-        daemon.wait_until_gone("hog");
+        assert_eq!(daemon.wait_until_gone("hog").name, "died", "and for no other reason");
         let cores = wait_until_idle(&daemon);
         assert!(cores.apps.iter().all(|app| app.name != "hog"), "{cores:?}");
     }

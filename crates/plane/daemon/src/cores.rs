@@ -1,6 +1,7 @@
 //! Cores in the loop: who is kept, whose thread goes where, and who is found out.
 
 mod hands;
+mod strays;
 
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
@@ -16,6 +17,7 @@ use sys::pidfd::PidFd;
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use hands::{CoreHands, Verdict};
+use strays::Strays;
 
 /// Between two looks at a thread that could be somewhere else than its worker says: 3 us each.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
@@ -35,6 +37,9 @@ pub(crate) struct Cores {
     own: CoreTerms,
     cursor: usize,
     next_look: Nanos,
+    strays: Strays<AppId>,
+    /// A slot of each application, by which its process is known.
+    slots: Vec<(AppId, SlotId)>,
 }
 
 impl Cores {
@@ -53,7 +58,15 @@ impl Cores {
             queue_delay: Nanos::from_micros(u64::from(cores.queue_delay_us)),
         };
         let hands = CoreHands::new(&cores.set)?;
-        Ok(Some(Self { allocator, hands, own, cursor: 0, next_look: Nanos::ZERO }))
+        Ok(Some(Self {
+            allocator,
+            hands,
+            own,
+            cursor: 0,
+            next_look: Nanos::ZERO,
+            strays: Strays::new(),
+            slots: Vec::new(),
+        }))
     }
 
     /// A handle to make others from, for workers to come.
@@ -75,6 +88,7 @@ impl Cores {
         }
         let slots = self.allocator.add(app, terms, workers, Some(bits), now, dispatcher)?;
         self.hands.employ(&slots, Some(process));
+        self.slots.extend(slots.first().map(|slot| (app, *slot)));
         Ok(())
     }
 
@@ -90,6 +104,8 @@ impl Cores {
         now: Nanos,
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Vec<GrantedWorker> {
+        self.strays.forget(app);
+        self.slots.retain(|(of, _)| *of != app);
         self.allocator.remove(app, now, dispatcher, &mut self.hands)
     }
 
@@ -129,6 +145,18 @@ impl Cores {
         let stepped = self.allocator.step(began, dispatcher, &mut self.hands);
         self.allocator.note_cost(sys::clock::now().since(began));
         stepped
+    }
+
+    /// One whose worker has strayed, and that has to go now.
+    fn next_stray(&mut self, now: Nanos) -> Option<(AppId, DetachReason)> {
+        while let Some(app) = self.allocator.next_stray() {
+            if app != AppId::OWN {
+                self.strays.note(app, now);
+            }
+        }
+        let (slots, hands) = (&self.slots, &self.hands);
+        self.strays
+            .judge(now, |app| slots.iter().any(|(of, slot)| *of == app && hands.is_ending(*slot)))
     }
 
     /// Looks at one thread now and then: a parked worker that uses CPU time is moved to where it
@@ -179,10 +207,8 @@ impl EventLoop {
         let Some(cores) = &mut self.cores else { return false };
         let stepped = cores.step(now, &mut self.dispatcher);
         cores.look(now);
-        while let Some(app) = self.cores.as_mut().and_then(|cores| cores.allocator.next_stray()) {
-            if app != AppId::OWN {
-                self.detach(app, DetachReason::StrayThread, now);
-            }
+        while let Some((app, why)) = self.cores.as_mut().and_then(|cores| cores.next_stray(now)) {
+            self.detach(app, why, now);
         }
         stepped
     }

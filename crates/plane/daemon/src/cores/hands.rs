@@ -99,6 +99,12 @@ impl CoreHands {
         }
     }
 
+    /// Whether the slot's process has ended, or is about to.
+    pub(super) fn is_ending(&self, slot: SlotId) -> bool {
+        let employed = self.worker_pool.get(slot.index()).and_then(Option::as_ref);
+        employed.and_then(|of| of.process.as_ref()).is_some_and(|process| process.is_ending())
+    }
+
     /// The slot's thread, proven to be one of its process.
     fn thread(&mut self, slot: SlotId, tid: u32) -> Result<&mut Placed, Strayed> {
         let employed =
