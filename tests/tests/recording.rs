@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use admin::Command as Ask;
+use rustix::process::Signal;
 use serde_json::Value;
 use whole::{
-    Application, Daemon, Sniffer, Traffic, answered, bed, binary, run, wait_for, write_capture,
+    Application, Daemon, Program, Sniffer, Traffic, answered, bed, binary, run, wait_for,
+    write_capture,
 };
 
 /// `calisto replay-plans FILE -j`: its exit code, what it found, and what it complained of.
@@ -79,6 +81,25 @@ fn a_recording_of_changing_workers_gives_the_same_plans_again_and_a_damaged_one_
     broken[4] = "{\"tick\":nonsense}";
     let (_, said) = judge(&(broken.join("\n") + "\n"));
     assert!(said.contains("line 5 of the recording is damaged"), "{said}");
+}
+
+#[test]
+fn a_recording_that_ctrl_c_ends_is_whole() {
+    let bed = bed();
+    let daemon = Daemon::with_small_tables(bed.server(), "sticky");
+    let file = daemon.folder().join("ended.rec");
+    let mut command = Command::new(binary("calisto"));
+    command.args(["record", "--seconds", "300"]).arg(&file);
+    let recording = Program::spawn(command.env("CALISTO_ADMIN", daemon.socket()));
+    answered(&bed, 7);
+    wait_for("a tick in the file", || match std::fs::read_to_string(&file) {
+        Ok(text) if text.contains("\"tick\"") => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    recording.signal(Signal::INT);
+    assert!(recording.end().status.success());
+    let (code, report, said) = replay_plans(&daemon, &file);
+    assert_eq!((code, &report["ending"]), (Some(0), &"complete".into()), "{said}");
 }
 
 #[test]

@@ -89,7 +89,8 @@ impl Daemon {
     }
 
     /// Asks for lines that go on, and copies them to `to` until there are no more or somebody
-    /// presses Ctrl-C; `seen` is told how many bytes there were. Whole lines only.
+    /// presses Ctrl-C, which the daemon is told, so that it can say how they end; `seen` is told
+    /// how many bytes there were. Whole lines only.
     pub fn stream(
         &self,
         command: Command,
@@ -102,10 +103,17 @@ impl Daemon {
         let request = Request { app: self.app.clone(), ..Request::new(command) };
         let line = admin::encode(&request).map_err(Failure::new)?;
         stream.write_all(line.as_bytes()).map_err(broken)?;
-        let mut lines = BufReader::new(stream);
+        let mut lines = BufReader::new(&stream);
         let (mut bytes, mut first) = (0, true);
         let mut line = Vec::new();
-        while !sys::signal::stop_requested() {
+        let mut is_told = false;
+        loop {
+            if sys::signal::stop_requested() && !is_told {
+                is_told = true;
+                // Anything further that a client says ends a stream. A daemon that has gone shows
+                // when it is read from.
+                let _ = (&stream).write_all(b"\n");
+            }
             line.clear();
             let read = (&mut lines).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
             match read {

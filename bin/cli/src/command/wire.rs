@@ -31,8 +31,8 @@ use crate::{output, units};
         a bottleneck with a queue of 100 packets that marks from 20 on\n  \
     calisto wire xdp:eth1,take=all af_packet:eth2 --reorder 0.1% -j")]
 pub(crate) struct Wire {
-    /// One end: a port as `calisto up` takes it, or the name of an interface (af_packet if it is
-    /// there, else a new tap).
+    /// One end: a port as `calisto up` takes it, or the name of an interface that is there
+    /// (af_packet).
     #[arg(value_name = "A", value_parser = end)]
     a: PortSpec,
     /// The other end.
@@ -230,15 +230,10 @@ impl Progress {
     }
 }
 
-/// A port as people write it, or the name of an interface.
+/// A port as people write it, or the name of an interface that is there: one that is misspelt makes
+/// no new one.
 fn end(text: &str) -> Result<PortSpec, String> {
-    let spec = if text.contains(':') {
-        text.to_owned()
-    } else {
-        let name = text.split(',').next().unwrap_or_default();
-        let is_there = sys::interface::index_of(name).is_some();
-        format!("{}:{text}", if is_there { "af_packet" } else { "tap" })
-    };
+    let spec = if text.contains(':') { text.to_owned() } else { format!("af_packet:{text}") };
     spec.parse().map_err(|error: port::SpecError| error.to_string())
 }
 
