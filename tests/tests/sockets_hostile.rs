@@ -27,7 +27,7 @@ fn nonsense_in_every_word_of_a_socket_harms_nobody_else() {
             // It goes on lying for as long as it is there.
             write(liar.words(), !value);
             liar.ring();
-            let alive = accelerated.daemon().calisto("status");
+            let alive = accelerated.daemon().calisto("stats");
             assert!(!alive.is_empty(), "after {value:#x} in {name}");
         }
     }
@@ -88,7 +88,7 @@ fn nonsense_everywhere(start: fn(&Accelerated, SocketAddr) -> StreamLiar, is_cal
             let _caller = accelerated.there().enter(call).expect("the namespace is there");
             liar.overwrite(|| word(&mut random));
             liar.ring();
-            assert!(!accelerated.daemon().calisto("status").is_empty());
+            assert!(!accelerated.daemon().calisto("stats").is_empty());
         }
     }
     accelerated.others_are_served();

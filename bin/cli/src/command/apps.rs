@@ -10,7 +10,8 @@ use crate::output;
 use crate::table::{Cell, Table};
 use crate::target::Admin;
 
-/// Show the applications that are attached, and why others are gone.
+/// Show the applications that are attached, in packet mode and by their sockets, and why others are
+/// gone.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  calisto apps\n  calisto apps detach dns\n  \
     calisto explain dns                                   all about one")]
@@ -55,12 +56,14 @@ fn render(apps: &[AppStatus]) -> String {
         "process",
         "user",
         "listens on",
+        "sockets",
         "workers",
         "packets",
         "state",
     ]);
     for app in apps {
         let packets: u64 = app.workers.iter().map(|worker| worker.packets).sum();
+        let in_packet_mode = |figure: u64| Cell::maybe(app.served.is_none().then_some(figure));
         let state = match &app.reason {
             Some(reason) => format!("{}: {}", app.state, reason.message),
             None => app.state.clone(),
@@ -71,8 +74,9 @@ fn render(apps: &[AppStatus]) -> String {
             Cell::Number(app.pid.to_string()),
             Cell::Number(app.uid.to_string()),
             app.listen.join(" ").as_str().into(),
-            u64::from(app.workers.len() as u32).into(),
-            packets.into(),
+            Cell::maybe(app.served.as_ref().map(|served| u64::from(served.sockets))),
+            in_packet_mode(app.workers.len() as u64),
+            in_packet_mode(packets),
             state.as_str().into(),
         ]);
     }
@@ -81,7 +85,7 @@ fn render(apps: &[AppStatus]) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use admin::{AppLimits, Reason};
+    use admin::{AppLimits, Reason, ServedSockets};
 
     use super::*;
 
@@ -103,6 +107,7 @@ pub(super) mod tests {
             frames: 512,
             frames_with_app: 0,
             limits: AppLimits::default(),
+            served: None,
             counters: Vec::new(),
         }
     }
@@ -112,5 +117,23 @@ pub(super) mod tests {
         let text = render(&[app()]);
         assert!(text.contains("gone: its process ended"), "{text}");
         assert!(render(&[]).contains("no application"));
+    }
+
+    #[test]
+    fn a_program_is_shown_with_its_sockets_beside_one_that_is_given_packets() {
+        let served = ServedSockets { sockets: 12, pids: vec![7, 8], profile: "latency".to_owned() };
+        let program = AppStatus {
+            name: "redis-server".to_owned(),
+            id: 9,
+            served: Some(served),
+            state: "attached".to_owned(),
+            reason: None,
+            ..app()
+        };
+        let text = render(&[program, app()]);
+        let rows: Vec<Vec<&str>> =
+            text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][5..], ["12", "-", "-", "attached"], "{text}");
+        assert_eq!(rows[1][5..8], ["-", "0", "0"], "{text}");
     }
 }

@@ -32,9 +32,23 @@ pub struct AppStatus {
     pub frames_with_app: u32,
     /// What it may use.
     pub limits: AppLimits,
+    /// What the daemon serves of its sockets; absent: it is given packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<ServedSockets>,
     /// What it has done; `apps` leaves them out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<Counter>,
+}
+
+/// What the daemon serves of an application's sockets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServedSockets {
+    /// Sockets: listeners, connections, UDP sockets.
+    pub sockets: u32,
+    /// Its processes: the first, and those that it forked.
+    pub pids: Vec<u32>,
+    /// How it waits for the daemon and shares its CPU.
+    pub profile: String,
 }
 
 /// Why an application is gone.

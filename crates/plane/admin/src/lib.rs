@@ -20,7 +20,7 @@ mod socket;
 #[cfg(test)]
 mod document;
 
-pub use app::{AppLimits, AppStatus, AppWorker, Reason};
+pub use app::{AppLimits, AppStatus, AppWorker, Reason, ServedSockets};
 pub use capture::{CAPTURE_SNAPLEN, CaptureRequest, CaptureWriter, Captured, Direction};
 pub use check::{APP_NAME_BYTES_MAX, RequestError};
 pub use cores::{CoreApp, CoreRow, CoresStatus};

@@ -133,6 +133,9 @@ pub struct Status {
     /// Applications that are attached: `apps` says more.
     #[serde(default)]
     pub apps: u32,
+    /// Of these: programs whose sockets are served.
+    #[serde(default)]
+    pub programs: u32,
     /// What its threads gave up once everything was open: "whole" (capabilities, system calls and
     /// paths), "without_paths" (the kernel has no landlock), "off". Empty: an older daemon.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -248,6 +248,7 @@ fn answer(request: Request, asks: &Asks, client: ClientId) -> ReplyBody {
             asks.ask_attach_server(request.command, request.app)
         }
         Command::Detach => detach(request, asks),
+        Command::Apps => apps(request, asks),
         Command::Reload => asks.reload(),
         _ => asks.ask(Question::Request(request)),
     }
@@ -267,6 +268,24 @@ fn detach(request: Request, asks: &Asks) -> ReplyBody {
             }
         }
         done => done,
+    }
+}
+
+/// The same of the list: those that are attached first, whichever they are.
+fn apps(request: Request, asks: &Asks) -> ReplyBody {
+    match asks.ask(Question::Request(request)) {
+        ReplyBody::Apps { apps: in_packet_mode } => {
+            let mut apps = match asks.ask_attach_server(Command::Apps, None) {
+                ReplyBody::Apps { apps } => apps,
+                // It serves none.
+                _ => Vec::new(),
+            };
+            apps.extend(in_packet_mode);
+            // Stable: those of one state stay in order.
+            apps.sort_by_key(|app| app.state == "gone");
+            ReplyBody::Apps { apps }
+        }
+        other => other,
     }
 }
 

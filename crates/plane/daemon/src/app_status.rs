@@ -95,6 +95,7 @@ fn facts(id: AppId, facts: &Facts) -> AppStatus {
             wakes_per_s: limit(facts.wakes_per_s),
             memory_bytes: Some(facts.memory_bytes_max),
         },
+        served: None,
         counters: Vec::new(),
     }
 }

@@ -43,6 +43,7 @@ pub(crate) struct AttachServerCounters {
     counts: [AtomicU64; EVENTS.len()],
     memory: [AtomicU64; MEMORY.len()],
     descriptors: [AtomicU64; DESCRIPTORS.len()],
+    programs: AtomicU64,
 }
 
 /// What is told about the memory of rings.
@@ -76,6 +77,7 @@ impl Default for AttachServerCounters {
             counts: std::array::from_fn(|_| zero()),
             memory: std::array::from_fn(|_| zero()),
             descriptors: std::array::from_fn(|_| zero()),
+            programs: zero(),
         }
     }
 }
@@ -101,6 +103,16 @@ impl AttachServerCounters {
         for (place, value) in self.descriptors.iter().zip([taken, limit]) {
             place.store(value as u64, Ordering::Relaxed);
         }
+    }
+
+    /// The sockets of that many programs are served now.
+    pub(crate) fn note_programs(&self, count: usize) {
+        self.programs.store(count as u64, Ordering::Relaxed);
+    }
+
+    /// The same, as it was noted last.
+    pub(crate) fn programs(&self) -> u32 {
+        self.programs.load(Ordering::Relaxed) as u32
     }
 
     /// The descriptors for programs, as they were noted last; nothing before the first time.

@@ -16,6 +16,7 @@ const FLOWS_MAX: u32 = 1024;
 impl EventLoop {
     pub(crate) fn status(&self, now: Nanos) -> Status {
         let pool = self.dispatcher.pool();
+        let programs = self.attach_server_counters.as_ref().map_or(0, |all| all.programs());
         let dispatcher_ports = self.config.ports.iter().zip(self.dispatcher.ports());
         Status {
             pid: std::process::id(),
@@ -35,7 +36,8 @@ impl EventLoop {
             frames: pool.config().frames,
             frames_free: pool.free_count() as u32,
             numa_node: pool.config().numa_node,
-            apps: self.attached_apps.present().len() as u32,
+            apps: self.attached_apps.present().len() as u32 + programs,
+            programs,
             confinement: self.confinement.to_owned(),
             ring_memory: self.attach_server_counters.as_ref().and_then(|all| all.memory()),
             descriptors: self.attach_server_counters.as_ref().and_then(|all| all.descriptors()),

@@ -203,7 +203,7 @@ fn draw_apps(area: Rect, buffer: &mut Buffer, view: &View, view_state: &ViewStat
                 cores.map_or_else(String::new, |_| marks.letter(app.number).to_string()),
                 app.name.clone(),
                 figure::rate(app.packets_per_s),
-                app.state.clone(),
+                state(app),
                 cores.map_or_else(dash, |cores| cores.held.to_string()),
                 cores.map_or_else(dash, |cores| format!("{}-{}", cores.guaranteed, cores.burst)),
                 cores.map_or_else(dash, |cores| figure::quantity(cores.oldest_us)),
@@ -212,10 +212,16 @@ fn draw_apps(area: Rect, buffer: &mut Buffer, view: &View, view_state: &ViewStat
                 figure::rate(cores.and_then(|cores| cores.grants_per_s)),
                 figure::rate(cores.and_then(|cores| cores.revokes_per_s)),
             ];
-            (marks.style(app.number), cells)
+            let style = app.sockets.map_or_else(|| marks.style(app.number), |_| Style::new());
+            (style, cells)
         })
         .collect();
     grid::draw(area, buffer, &APPS, &rows);
+}
+
+/// What an application does; of a program whose sockets are served, how many there are.
+fn state(app: &App) -> String {
+    app.sockets.map_or_else(|| app.state.clone(), |sockets| format!("{sockets} sockets"))
 }
 
 const THREADS: [Column; 4] =

@@ -150,6 +150,7 @@ impl Since<'_> {
             number: 0,
             name: OWN_NAME.to_owned(),
             state: state("attached", false, cores.as_ref()),
+            sockets: None,
             packets_per_s: self.total(|look| sum(look.status.workers.iter().map(|w| w.packets))),
             queued: sum(own.workers.iter().map(|worker| worker.queued.into())),
             workers: own.workers.len(),
@@ -165,15 +166,22 @@ impl Since<'_> {
 
     fn app(&self, app: &AppStatus) -> App {
         let packets = |app: &AppStatus| sum(app.workers.iter().map(|worker| worker.packets));
-        let before = self.last.and_then(|last| last.apps.iter().find(|old| old.id == app.id));
+        // Programs and applications in packet mode have numbers of their own.
+        let is_same =
+            |old: &&AppStatus| old.id == app.id && old.served.is_some() == app.served.is_some();
+        let before = self.last.and_then(|last| last.apps.iter().find(is_same));
+        let sockets = app.served.as_ref().map(|served| served.sockets);
         let asleep = app.workers.iter().filter(|worker| worker.asleep).count();
         let all_asleep = asleep > 0 && asleep == app.workers.len();
-        let cores = self.app_cores(app.id);
+        let cores = if sockets.is_some() { None } else { self.app_cores(app.id) };
+        let packets_per_s = self.rate(before.map(packets), packets(app));
         App {
             number: app.id,
             name: name(&app.name),
             state: state(&app.state, all_asleep, cores.as_ref()),
-            packets_per_s: self.rate(before.map(packets), packets(app)),
+            sockets,
+            // The daemon's workers count packets of all programs together.
+            packets_per_s: packets_per_s.filter(|_| sockets.is_none()),
             queued: sum(app.workers.iter().map(|worker| worker.queued.into())),
             workers: app.workers.len(),
             asleep,

@@ -83,6 +83,9 @@ pub(super) struct App {
     pub(super) name: String,
     /// What it does: "runs", "wants more" (cores), "parked", "asleep", "leaving".
     pub(super) state: String,
+    /// Its sockets that the daemon serves; `None`: it is given packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sockets: Option<u32>,
     pub(super) packets_per_s: Option<f64>,
     /// Packets that wait in its rings.
     pub(super) queued: u64,

@@ -188,6 +188,9 @@ impl AttachServer {
             (Some(socket_table), Command::Sockets { from, count }) => {
                 socket_table.socket_rows(app, *from, *count)
             }
+            (Some(socket_table), Command::Apps) => {
+                ReplyBody::Apps { apps: socket_table.app_rows() }
+            }
             (Some(socket_table), Command::Fallbacks) => socket_table.fallback_rows(clock::now()),
             _ => error("this daemon serves no sockets of programs"),
         }

@@ -4,6 +4,7 @@
 //! the table does with several of them at once. A part returns what has ended, and only the table
 //! settles it.
 
+mod app_rows;
 mod calls;
 mod connect;
 mod ends;

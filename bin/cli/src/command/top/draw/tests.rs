@@ -15,6 +15,7 @@ fn app(number: u32, name: &str, state: &str, packets_per_s: f64, cores: Option<A
         number,
         name: name.to_owned(),
         state: state.to_owned(),
+        sockets: None,
         packets_per_s: Some(packets_per_s),
         queued: u64::from(number) * 40,
         workers: 2,

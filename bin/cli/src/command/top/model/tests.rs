@@ -47,6 +47,7 @@ fn status() -> Status {
         frames_free: 60,
         numa_node: None,
         apps: 1,
+        programs: 0,
         draining_ms: None,
     }
 }
@@ -73,6 +74,7 @@ fn attached_app(id: u32, name: &str, packets: u64) -> AppStatus {
         frames: 0,
         frames_with_app: 0,
         limits: AppLimits::default(),
+        served: None,
         counters: Vec::new(),
     }
 }

@@ -58,6 +58,7 @@ impl SocketTable {
         self.tend_memory(now);
         self.claimed.tend(now, claims, &mut self.descriptors);
         self.table_config.counters.note_descriptors(self.descriptors.counts());
+        self.table_config.counters.note_programs(self.apps.iter().count());
     }
 
     /// When something is due although nobody says anything.
