@@ -74,25 +74,3 @@ fn a_program_that_an_operator_puts_out_says_so_once_and_is_served_again() {
     server.kill();
     accelerated.nothing_is_left();
 }
-
-#[test]
-fn a_program_that_writes_nonsense_is_put_out_for_it_and_others_go_on() {
-    let accelerated = Accelerated::start();
-    let server = start(&accelerated);
-    let mut caller = call(&accelerated);
-    echoes(&mut caller);
-    caller.write_all(b"lie").expect("it stands");
-    wait_for("an end of the liar", || {
-        // Whatever comes for it, its worker looks at its memory.
-        let _ = caller.write_all(b"x");
-        match accelerated.daemon().counter("attach_programs_put_out") {
-            0 => Err("it is there".to_owned()),
-            _ => Ok(()),
-        }
-    });
-    let explained = accelerated.daemon().calisto(&format!("explain {}", server.pid()));
-    assert!(explained.contains(" s ago: "), "{explained}");
-    accelerated.others_are_served();
-    server.kill();
-    accelerated.nothing_is_left();
-}

@@ -462,6 +462,27 @@ fn the_programs_of_a_user_share_its_connections_and_its_memory() {
 }
 
 #[test]
+fn programs_that_were_put_out_are_remembered_with_why_and_as_many_of_a_user_as_there_is_room_for() {
+    let mut place = Fixture::new("");
+    let mut put_out = |reasons: &[DetachReason]| {
+        for reason in reasons {
+            let (_process, join) = place.attach("one").expect("anybody may");
+            place.socket_table.detach(join.app as u16, *reason, clock::now());
+        }
+        match place.socket_table.fallback_rows(clock::now()) {
+            admin::ReplyBody::Fallbacks { put_out, .. } => put_out,
+            other => panic!("{other:?}"),
+        }
+    };
+    let [left, died] = [DetachReason::Left, DetachReason::Died];
+    let rows = put_out(&[left, DetachReason::Protocol, died, DetachReason::Operator]);
+    let told: Vec<_> = rows.iter().map(|row| (row.reason.as_str(), row.pids[0])).collect();
+    let pid = std::process::id();
+    assert_eq!(told, [("operator", pid), ("protocol", pid)], "the others went by themselves");
+    assert_eq!(put_out(&[DetachReason::Stalled; 40]).len(), 32);
+}
+
+#[test]
 fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
     let mut place = Fixture::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");
