@@ -65,6 +65,9 @@ fn tcp_of_linux_goes_through_the_router_in_both_directions_over_both_versions() 
     ] {
         Transfer::start(from, to, address, 4 << 20).finish();
     }
+    let said = router.said();
+    let warns = |event: &Event| matches!(event, Event::Note(note) if note.contains("tso off"));
+    assert!(said.iter().any(warns), "of veths it says what breaks them: {said:?}");
     // Without its kernel's help, which does not forward.
     assert!(router.count("router", "forwarded") > 4 * 3000, "{:?}", router.figures());
     assert_eq!(router.count("slice", "undecided"), 0);

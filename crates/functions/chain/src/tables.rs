@@ -109,7 +109,8 @@ impl Tables {
     /// # Errors
     /// As [`Self::load`].
     pub(crate) fn prepare(&self, part: &RouterPart, folder: &Path) -> Result<Prepared, ChainError> {
-        Prepared::read(part, folder, &self.ports)
+        let follows_kernel = self.following.routes.is_some();
+        Prepared::read(part, folder, &self.ports, follows_kernel)
     }
 
     /// Puts in force what was prepared; packets from `senders` are from functions of the chain.
@@ -121,19 +122,18 @@ impl Tables {
         prepared: Prepared,
         senders: BTreeSet<IpAddr>,
     ) -> Result<(), ChainError> {
-        let Prepared { source, when_full, routes, following, rules } = prepared;
+        let Prepared { source, when_full, routes, rules } = prepared;
         self.source = source;
         self.table.set_when_full(when_full);
         self.host.set_senders(senders, &mut self.table);
         self.rules = rules;
-        let is_kernel = following.is_some();
-        if !is_kernel || self.following.routes.is_none() {
-            self.following.routes = following;
-            for (prefix, to) in self.table.difference(routes) {
-                self.change(prefix, to)?;
-            }
+        let Some((routes, following)) = routes else { return Ok(()) };
+        let are_of_file = following.is_none();
+        self.following.routes = following;
+        for (prefix, to) in self.table.difference(routes) {
+            self.change(prefix, to)?;
         }
-        if !is_kernel {
+        if are_of_file {
             self.host.route(&mut self.table).map_err(|error| self.do_not_fit(error))?;
         }
         Ok(())

@@ -18,8 +18,9 @@ use crate::routes::text::read_text;
 pub(crate) struct Prepared {
     pub(super) source: String,
     pub(super) when_full: WhenFull,
-    pub(super) routes: BTreeMap<Prefix, NextHop>,
-    pub(super) following: Option<KernelRoutes>,
+    /// Which they are, and the kernel's entries behind them; `None`: the kernel is followed as
+    /// before.
+    pub(super) routes: Option<(BTreeMap<Prefix, NextHop>, Option<KernelRoutes>)>,
     pub(super) rules: Option<Unfollowed>,
 }
 
@@ -28,44 +29,49 @@ impl Prepared {
         part: &RouterPart,
         folder: &Path,
         ports: &Ports,
+        follows_kernel: bool,
     ) -> Result<Self, ChainError> {
         let mut prepared = Self {
             source: "kernel".to_owned(),
             when_full: part.when_full,
-            routes: BTreeMap::new(),
-            following: None,
+            routes: None,
             rules: None,
         };
+        let mut routes = BTreeMap::new();
         match &part.routes {
             Routes::Kernel => {
                 prepared.rules = Some(Unfollowed::look(part.rules)?);
-                let routes = following::dump(ports)?;
-                routes.each(|prefix, to| {
-                    prepared.routes.insert(prefix, to);
-                });
-                prepared.following = Some(routes);
+                if !follows_kernel {
+                    let entries = following::dump(ports)?;
+                    entries.each(|prefix, to| {
+                        routes.insert(prefix, to);
+                    });
+                    prepared.refuse_too_many(&routes)?;
+                    prepared.routes = Some((routes, Some(entries)));
+                }
             }
             Routes::File(path) => {
                 let path = folder.join(path);
                 prepared.source = path.display().to_string();
                 let text = read_text(&path)?;
                 let each = |prefix, to| {
-                    prepared.routes.insert(prefix, to);
+                    routes.insert(prefix, to);
                 };
                 file::read(&text, &prepared.source, ports, each, |_| {})?;
+                prepared.refuse_too_many(&routes)?;
+                prepared.routes = Some((routes, None));
             }
         }
-        prepared.refuse_too_many()?;
         Ok(prepared)
     }
 
     /// Whether there is room for them where a chain is to stop without.
-    fn refuse_too_many(&self) -> Result<(), ChainError> {
+    fn refuse_too_many(&self, routes: &BTreeMap<Prefix, NextHop>) -> Result<(), ChainError> {
         if self.when_full == WhenFull::Drop {
             return Ok(());
         }
         let mut rib = Rib::new();
-        let mut load = self.routes.iter().map(|(prefix, to)| rib.load(*prefix, *to));
+        let mut load = routes.iter().map(|(prefix, to)| rib.load(*prefix, *to));
         let full = load.find_map(Result::err);
         let refused = |error| ChainError::Tables { routes: self.source.clone(), error };
         full.map(refused).map_or(Ok(()), Err)
