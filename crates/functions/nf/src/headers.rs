@@ -20,7 +20,7 @@ pub(crate) struct Headers {
 
 /// Why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub enum Unread {
     /// Neither IPv4 nor IPv6.
     NotIp,
     /// A fragment that is cut so that its ports are in another one, or overwrite those of another

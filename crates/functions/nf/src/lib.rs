@@ -35,6 +35,8 @@ pub mod router;
 #[cfg(test)]
 mod samples;
 mod selector;
+/// Which connection a packet is of.
+pub mod track;
 mod verdict;
 
 pub use acl::Acl;
