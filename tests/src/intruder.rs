@@ -10,6 +10,7 @@ use testbed::{Forged, Side};
 use wire::tcp::Header;
 use wire::{Outcome, Protocol};
 
+use crate::line::Host;
 use crate::sniffer::Sniffer;
 
 /// A raw socket of the client's namespace.
@@ -33,12 +34,21 @@ impl Intruder {
     /// # Panics
     /// The kernel gives no raw socket: this needs root.
     pub fn new(side: &Side) -> Self {
-        let open = || {
-            let raw = Some(ipproto::RAW);
-            socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, raw)
-        };
-        let socket = side.enter(open).expect("the namespace is there");
+        let socket = side.enter(Self::open).expect("the namespace is there");
         Self { socket: socket.expect("this test needs root") }
+    }
+
+    /// One on a host of a line.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn on(host: &Host) -> Self {
+        Self { socket: host.enter(Self::open).expect("this test needs root") }
+    }
+
+    fn open() -> rustix::io::Result<OwnedFd> {
+        let raw = Some(ipproto::RAW);
+        socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, raw)
     }
 
     /// Sends a segment.

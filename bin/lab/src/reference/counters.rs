@@ -2,6 +2,7 @@
 
 use calisto_nf::acl::AclCounters;
 use calisto_nf::esp::EspCounters;
+use calisto_nf::firewall::FirewallCounters;
 use calisto_nf::policer::PolicerCounters;
 use calisto_nf::router::RouterCounters;
 use datapath::cores::CoreEvent;
@@ -57,6 +58,8 @@ fn counters() {
     add("Function `policer`", "", &std::mem::take(&mut rows));
     calisto_nf::l2::L2Counters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `l2`", "", &std::mem::take(&mut rows));
+    FirewallCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `firewall`", "", &std::mem::take(&mut rows));
     EspCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `esp`", "", &rows);
     holds("counters.md", &page.replace("\n\n\n", "\n"));

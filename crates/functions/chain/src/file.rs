@@ -14,8 +14,8 @@ mod tests;
 
 pub use error::FileError;
 pub use function::{
-    AclPart, EspPart, FunctionPart, L2Part, LinkPart, PolicerPart, RouterPart, Routes, Rules,
-    WhenFull,
+    AclPart, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, PolicerPart, RouterPart,
+    Routes, Rules, WhenFull,
 };
 pub use slice::SlicePart;
 

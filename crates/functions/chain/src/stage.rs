@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use base::{Nanos, PortId};
 use calisto_nf::router::Wanted;
-use calisto_nf::{Acl, Esp, FibChange, Function, L2, Policer, Router, Verdicts};
+use calisto_nf::{Acl, Esp, FibChange, Firewall, Function, L2, Policer, Router, Verdicts};
 use crypto::IpsecMb;
 use shm::{Batch, Frame};
 
@@ -17,6 +17,7 @@ pub(crate) enum Stage {
     Acl(Box<Acl>),
     Policer(Box<Policer>),
     L2(L2),
+    Firewall(Box<Firewall>),
     Esp(Box<Esp<IpsecMb>>),
 }
 
@@ -27,6 +28,7 @@ impl Stage {
             Self::Acl(acl) => &**acl,
             Self::Policer(policer) => &**policer,
             Self::L2(l2) => l2,
+            Self::Firewall(firewall) => &**firewall,
             Self::Esp(esp) => &**esp,
         }
     }
@@ -43,6 +45,7 @@ impl Stage {
             (Self::Acl(new), Self::Acl(old)) => new.take_over(old),
             (Self::Policer(new), Self::Policer(old)) => new.take_over(old),
             (Self::L2(new), Self::L2(old)) => new.take_over(old),
+            (Self::Firewall(new), Self::Firewall(old)) => new.take_over(old),
             (Self::Esp(new), Self::Esp(old)) => new.take_over(old),
             _ => {}
         }
@@ -65,6 +68,7 @@ impl Stage {
             Self::Acl(acl) => acl.process(batch, verdicts, now),
             Self::Policer(policer) => policer.process(batch, verdicts, now),
             Self::L2(l2) => l2.process(batch, verdicts, now),
+            Self::Firewall(firewall) => firewall.process(batch, verdicts, now),
             Self::Esp(esp) => esp.process(batch, verdicts, now),
         }
     }

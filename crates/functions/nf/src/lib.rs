@@ -18,6 +18,8 @@ mod checksum;
 pub mod esp;
 /// Forwarding tables, and the steps that change them while packets flow.
 pub mod fib;
+/// Letting connections begin where rules permit it.
+pub mod firewall;
 mod function;
 mod headers;
 mod icmp;
@@ -42,6 +44,7 @@ mod verdict;
 pub use acl::Acl;
 pub use esp::Esp;
 pub use fib::{Fib, FibChange, Neighbour, NextHop};
+pub use firewall::Firewall;
 pub use function::{EachNamed, Function};
 pub use l2::L2;
 pub use policer::Policer;

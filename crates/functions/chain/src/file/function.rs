@@ -2,6 +2,7 @@
 
 mod acl;
 mod esp;
+mod firewall;
 mod l2;
 mod policer;
 mod router;
@@ -9,6 +10,7 @@ mod selector;
 
 pub use acl::AclPart;
 pub use esp::EspPart;
+pub use firewall::FirewallPart;
 pub use l2::{L2Part, LinkPart};
 pub use policer::PolicerPart;
 pub use router::{RouterPart, Routes, Rules, WhenFull};
@@ -28,11 +30,13 @@ pub enum FunctionPart {
     Policer(PolicerPart),
     /// Joins ports in pairs.
     L2(L2Part),
+    /// Lets connections begin where rules permit it.
+    Firewall(FirewallPart),
     /// Seals and opens what goes through tunnels.
     Esp(EspPart),
 }
 
-const KINDS: &[&str] = &["router", "acl", "policer", "l2", "esp"];
+const KINDS: &[&str] = &["router", "acl", "policer", "l2", "firewall", "esp"];
 
 impl FunctionPart {
     /// Its kind, as the file writes it.
@@ -42,6 +46,7 @@ impl FunctionPart {
             Self::Acl(_) => "acl",
             Self::Policer(_) => "policer",
             Self::L2(_) => "l2",
+            Self::Firewall(_) => "firewall",
             Self::Esp(_) => "esp",
         }
     }
@@ -54,6 +59,7 @@ pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError>
         "acl" => FunctionPart::Acl(acl::read(section)?),
         "policer" => FunctionPart::Policer(policer::read(section)?),
         "l2" => FunctionPart::L2(l2::read(section)?),
+        "firewall" => FunctionPart::Firewall(firewall::read(section)?),
         _ => FunctionPart::Esp(esp::read(section)?),
     })
 }
@@ -77,6 +83,9 @@ pub(crate) fn agree(
                 "is {kind:?}, behind {last:?}, which decides about every packet: put it before"
             );
             return Err(source.error(Some(*line), "function.kind", says));
+        }
+        if let FunctionPart::Firewall(firewall) = function {
+            firewall::agree(source, *line, slice, firewall)?;
         }
         if let FunctionPart::L2(l2) = function {
             l2::agree(source, *line, slice, l2)?;

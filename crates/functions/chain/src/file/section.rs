@@ -225,6 +225,11 @@ fn kind_of<T>(read: impl Fn(&DeValue<'_>) -> Result<T, String>) -> String {
     read(&DeValue::Boolean(false)).err().unwrap_or_else(|| "true or false".to_owned())
 }
 
+/// Whether something is so.
+pub(crate) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| "true or false".to_owned())
+}
+
 /// A whole number in a range.
 pub(crate) fn number(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Result<u64, String> {
     move |value| {

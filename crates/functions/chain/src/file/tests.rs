@@ -275,3 +275,58 @@ proptest! {
         let _ = ChainFile::parse(&lines.join("\n"), "f");
     }
 }
+
+/// A firewall with a zone and a group.
+const FIREWALL: &str = r#"
+name = "edge"
+[[slice]]
+ports = ["xdp:eth0", "xdp:eth1"]
+[[function]]
+kind = "firewall"
+connections = 1000
+picks_up = true
+[[function.zones]]
+name = "inside"
+ports = ["eth1"]
+[[function.groups]]
+name = "servers"
+prefixes = ["10.1.0.80/32", "fd01::80/128"]
+[[function.rules]]
+action = "permit"
+from = "inside"
+[[function.rules]]
+action = "deny"
+destination_group = "servers"
+protocol = "tcp"
+destination_port = 443
+[[function]]
+kind = "router"
+"#;
+
+#[test]
+fn a_firewall_has_zones_of_ports_and_rules_about_groups() {
+    let chain = ChainFile::parse(FIREWALL, "edge.toml").expect("it is right");
+    let FunctionPart::Firewall(part) = &chain.functions[0] else { panic!("{chain:?}") };
+    assert_eq!(part.zones, [("inside".to_owned(), vec!["eth1".to_owned()])]);
+    let settings = &part.settings;
+    assert_eq!((settings.track.connections, settings.track.picks_up), (1000, true));
+    assert_eq!((settings.rules[0].from, settings.rules[1].from), (Some(0), None));
+    assert_eq!(settings.rules[1].destinations.len(), 2);
+    for (from, to, line, words) in [
+        ("from = \"inside\"", "from = \"outside\"", 17, "one of inside"),
+        ("_group = \"servers\"", "_group = \"hosts\"", 20, "one of servers"),
+        ("_group = \"servers\"", "_group = 7", 20, "one of servers"),
+        ("protocol = \"tcp\"", "destination = \"10.0.0.0/8\"", 20, "only one of the two"),
+        ("protocol = \"tcp\"", "protocol = \"icmp\"", 18, "no ports"),
+        ("ports = [\"eth1\"]", "ports = [\"eth2\"]", 5, "no port of the slices"),
+        ("ports = [\"eth1\"]", "ports = [\"eth1\", \"eth1\"]", 5, "twice"),
+        ("picks_up = true", "picks_up = 1", 8, "true or false"),
+        ("connections = 1000", "connections = 0", 7, "from 1 to"),
+        ("10.1.0.80/32", "10.1.0.80/33", 14, "a prefix"),
+    ] {
+        let text = FIREWALL.replacen(from, to, 1);
+        assert_ne!(text, FIREWALL, "{from}");
+        let said = refused(&text).to_string();
+        assert!(said.contains(&format!("line {line}: ")) && said.contains(words), "{to}: {said}");
+    }
+}

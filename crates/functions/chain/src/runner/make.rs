@@ -5,12 +5,13 @@ use std::sync::Arc;
 use calisto_nf::esp::Gateway;
 use calisto_nf::l2::Link;
 use calisto_nf::router::RouterSettings;
-use calisto_nf::{Acl, Esp, Fib, L2, Policer, Router};
+use calisto_nf::{Acl, Esp, Fib, Firewall, L2, Policer, Router};
 use crypto::IpsecMb;
 
 use crate::error::ChainError;
 use crate::file::{
-    AclPart, ChainFile, EspPart, FunctionPart, L2Part, LinkPart, PolicerPart, RouterPart,
+    AclPart, ChainFile, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, PolicerPart,
+    RouterPart,
 };
 use crate::ports::Ports;
 use crate::stage::Stage;
@@ -65,6 +66,7 @@ fn stages(
             }
             (FunctionPart::Policer(policer), _) => policer_of(policer),
             (FunctionPart::L2(l2), _) => Ok(Stage::L2(l2_of(l2, parts.ports)?)),
+            (FunctionPart::Firewall(firewall), _) => firewall_of(firewall, parts.ports),
             (FunctionPart::Esp(esp), _) => esp_of(esp, parts),
         }
     };
@@ -123,4 +125,19 @@ fn l2_of(part: &L2Part, ports: &Ports) -> Result<L2, ChainError> {
         }
     }
     L2::new(&links).map_err(|error| ChainError::Function { kind: "l2", why: error.to_string() })
+}
+
+/// Every slice has connections of its own.
+fn firewall_of(part: &FirewallPart, ports: &Ports) -> Result<Stage, ChainError> {
+    let of_zone = |(_, interfaces): &(String, Vec<String>)| {
+        interfaces.iter().filter_map(|interface| ports.named(interface)).collect()
+    };
+    let mut settings = part.settings.clone();
+    settings.zones = part.zones.iter().map(of_zone).collect();
+    settings.track.seed = u64::from_ne_bytes(sys::random::bytes()?);
+    let failed = |wrong: calisto_nf::firewall::FirewallError| ChainError::Function {
+        kind: "firewall",
+        why: wrong.to_string(),
+    };
+    Ok(Stage::Firewall(Box::new(Firewall::new(&settings).map_err(failed)?)))
 }
