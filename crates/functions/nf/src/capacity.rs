@@ -6,15 +6,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use base::PortId;
+use base::{Nanos, PortId};
 use wire::build::UdpPacket;
 
 use crate::acl::{Acl, Action, Rule};
 use crate::fib::{Interface, Neighbour};
+use crate::firewall::FirewallSettings;
 use crate::l2::Link;
 use crate::policer::{Class, PerSource, Policer};
 use crate::router::RouterSettings;
-use crate::{Function, L2, NextHop, Prefix, Rib, Router, Selector};
+use crate::track::{Timeouts, TrackSettings};
+use crate::{Firewall, Function, L2, NextHop, Prefix, Rib, Router, Selector};
 
 /// Where packets come in.
 pub const IN: PortId = PortId(0);
@@ -39,6 +41,8 @@ pub struct Subject {
 
 /// Different packets: more than a batch, fewer than a cache.
 const PACKETS: usize = 256;
+/// Connections that a firewall holds.
+const CONNECTIONS: usize = 100_000;
 /// Rules before the one that matches.
 const RULES: u8 = 15;
 /// Bytes of the headers of a UDP packet.
@@ -58,6 +62,7 @@ pub fn subjects(frame_bytes: usize) -> Vec<Subject> {
         subject("acl, 16 rules", Box::new(acl()), &four),
         subject("policer, a class", Box::new(policer(None)), &four),
         subject("policer, sources", Box::new(policer(SITES)), &four),
+        subject("firewall, 100,000 connections", Box::new(firewall(&four)), &four),
     ]
 }
 
@@ -154,10 +159,45 @@ fn policer(per_source: Option<PerSource>) -> Policer {
     Policer::new(&[class], 1).expect("a class that packets can be of")
 }
 
+/// One that has as many connections, those of `packets` among them, none of which runs out while
+/// anybody measures.
+fn firewall(packets: &[Vec<u8>]) -> Firewall {
+    const DAYS: u32 = 20 * 86_400;
+    let timeouts = Timeouts { udp: DAYS, udp_stream: DAYS, ..Timeouts::default() };
+    let track = TrackSettings { connections: 1 << 17, timeouts, seed: 1, ..Default::default() };
+    let mut firewall = Firewall::new(&FirewallSettings {
+        rules: Vec::new(),
+        default: Action::Permit,
+        not_ip: Action::Permit,
+        zones: Vec::new(),
+        track,
+    })
+    .expect("no rules at all make sense");
+    let others = (packets.len()..CONNECTIONS).map(|n| {
+        let end = |network: u32, n: usize| {
+            SocketAddr::new(Ipv4Addr::from_bits(network | n as u32 >> 8).into(), n as u16 | 1024)
+        };
+        let mut frame = vec![0; HEADERS4];
+        let packet = UdpPacket {
+            source_mac: MAC,
+            destination_mac: MAC,
+            source: end(0x0c00_0000, n),
+            destination: end(0x0d00_0000, n),
+            payload: &[],
+            vlan: None,
+        };
+        packet.write(&mut frame).expect("a buffer of the packet's length");
+        frame
+    });
+    for packet in others.chain(packets.iter().cloned()) {
+        assert!(firewall.admits(&packet, IN, Nanos::ZERO), "there is room, and nothing denies it");
+    }
+    assert_eq!(firewall.connections(), CONNECTIONS, "they differ, and none gave way");
+    firewall
+}
+
 #[cfg(test)]
 mod tests {
-    use base::Nanos;
-
     use super::*;
     use crate::samples::Frames;
     use crate::{Verdict, Verdicts};

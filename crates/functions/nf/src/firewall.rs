@@ -213,8 +213,9 @@ impl Firewall {
         self.track.len()
     }
 
+    /// Whether the packet in this frame passes.
     #[inline]
-    fn admits(&mut self, frame: &[u8], port: PortId, now: Nanos) -> bool {
+    pub(crate) fn admits(&mut self, frame: &[u8], port: PortId, now: Nanos) -> bool {
         let packet = match Packet::read(frame) {
             Ok(packet) => packet,
             Err(unread) => return self.admits_unread(unread),
