@@ -18,6 +18,23 @@ pub(crate) struct Headers {
     pub(crate) ports: Option<(u16, u16)>,
 }
 
+/// The same, and what stands behind the headers of IP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole<'a> {
+    pub(crate) headers: Headers,
+    pub(crate) payload: &'a [u8],
+    pub(crate) fragment: Option<Fragment>,
+    /// Routers that an IPv6 packet may still pass; 0 of IPv4.
+    pub(crate) hops: u8,
+}
+
+/// Of a packet in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) id: u32,
+    pub(crate) is_first: bool,
+}
+
 /// Why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
@@ -31,6 +48,9 @@ pub enum Unread {
     Unreadable,
 }
 
+/// Where the hop limit of an IPv6 header is.
+const HOP_LIMIT: usize = 7;
+
 /// Whether the protocol has ports: TCP, UDP, DCCP, SCTP and UDP-Lite, all of them in the first four
 /// bytes.
 pub(crate) const fn has_ports(protocol: u8) -> bool {
@@ -41,6 +61,14 @@ impl Headers {
     /// Reads the packet in `frame`, behind VLAN tags if there are any.
     #[inline]
     pub(crate) fn read(frame: &[u8]) -> Result<Self, Unread> {
+        Whole::read(frame).map(|whole| whole.headers)
+    }
+}
+
+impl<'a> Whole<'a> {
+    /// As [`Headers::read`].
+    #[inline]
+    pub(crate) fn read(frame: &'a [u8]) -> Result<Self, Unread> {
         let link = ethernet::Header::parse(frame).map_err(|_| Unread::Unreadable)?;
         let network = vlan::skip_tags(frame, link.ether_type).map_err(|_| Unread::Unreadable)?;
         let packet = frame.get(usize::from(network.offset)..).unwrap_or_default();
@@ -53,31 +81,41 @@ impl Headers {
 }
 
 #[inline]
-fn read4(packet: &[u8]) -> Result<Headers, Unread> {
+fn read4(packet: &[u8]) -> Result<Whole<'_>, Unread> {
     const OFFSET: u16 = 0x1fff;
     let header = ipv4::Header::parse(packet).map_err(|_| Unread::Unreadable)?;
-    let offset = match packet {
-        [_, _, _, _, _, _, high, low, ..] => u16::from_be_bytes([*high, *low]) & OFFSET,
-        _ => return Err(Unread::Unreadable),
-    };
+    let [_, _, _, _, i0, i1, f0, f1, ..] = *packet else { return Err(Unread::Unreadable) };
+    let offset = u16::from_be_bytes([f0, f1]) & OFFSET;
     let payload = packet
         .get(usize::from(header.header_bytes)..usize::from(header.total_bytes))
         .unwrap_or_default();
     let piece = header.is_fragment.then_some(offset);
     let ports = read_ports(header.protocol, payload, piece)?;
     let (source, destination) = (header.source.into(), header.destination.into());
-    Ok(Headers { source, destination, protocol: header.protocol, ports })
+    let id = u32::from(u16::from_be_bytes([i0, i1]));
+    Ok(Whole {
+        headers: Headers { source, destination, protocol: header.protocol, ports },
+        payload,
+        fragment: header.is_fragment.then_some(Fragment { id, is_first: offset == 0 }),
+        hops: 0,
+    })
 }
 
 #[inline]
-fn read6(packet: &[u8]) -> Result<Headers, Unread> {
+fn read6(packet: &[u8]) -> Result<Whole<'_>, Unread> {
     let header = ipv6::Header::parse(packet).map_err(|_| Unread::Unreadable)?;
     let payload =
         packet.get(usize::from(ipv6::HEADER_BYTES)..header.total_bytes()).unwrap_or_default();
     let last = follow(payload, header.next_header).ok_or(Unread::Unreadable)?;
-    let ports = read_ports(last.protocol, last.payload, last.fragment)?;
+    let piece = last.fragment.map(|(offset, _)| offset);
+    let ports = read_ports(last.protocol, last.payload, piece)?;
     let (source, destination) = (header.source.into(), header.destination.into());
-    Ok(Headers { source, destination, protocol: last.protocol, ports })
+    Ok(Whole {
+        headers: Headers { source, destination, protocol: last.protocol, ports },
+        payload: last.payload,
+        fragment: last.fragment.map(|(offset, id)| Fragment { id, is_first: offset == 0 }),
+        hops: packet.get(HOP_LIMIT).copied().unwrap_or_default(),
+    })
 }
 
 /// The ports of a payload that is whole, or the part at `fragment` times eight bytes.
@@ -104,8 +142,9 @@ fn read_ports(
 pub(crate) struct Last<'a> {
     pub(crate) protocol: u8,
     pub(crate) payload: &'a [u8],
-    /// Where in the whole this part is, in units of eight bytes; nothing when the packet is whole.
-    pub(crate) fragment: Option<u16>,
+    /// Where in the whole this part is, in units of eight bytes, and the number that all parts of
+    /// the packet have; nothing when it is whole.
+    pub(crate) fragment: Option<(u16, u32)>,
 }
 
 /// Follows the chain that begins with `next_header` to the first header that is no extension.
@@ -118,10 +157,11 @@ pub(crate) fn follow(payload: &[u8], next_header: u8) -> Option<Last<'_>> {
     let (mut protocol, mut payload, mut fragment) = (next_header, payload, None);
     for _ in 0..ipv6::MAX_EXTENSIONS {
         let bytes = match (protocol, payload) {
-            (FRAGMENT, [next, _, high, low, ..]) => {
+            (FRAGMENT, [next, _, high, low, i0, i1, i2, i3, ..]) => {
                 let word = u16::from_be_bytes([*high, *low]);
                 // Without offset and more to come it is whole (RFC 6946).
-                fragment = (word & 0xfff9 != 0).then_some(word >> 3);
+                let id = u32::from_be_bytes([*i0, *i1, *i2, *i3]);
+                fragment = (word & 0xfff9 != 0).then_some((word >> 3, id));
                 if word >> 3 != 0 {
                     // What this part begins with is anybody's guess.
                     return Some(Last { protocol: *next, payload: payload.get(8..)?, fragment });

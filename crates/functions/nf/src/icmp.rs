@@ -103,7 +103,7 @@ fn may_answer6(packet: &[u8]) -> Option<bool> {
     let payload = packet.get(usize::from(ipv6::HEADER_BYTES)..header.total_bytes())?;
     // A chain that nobody follows to its end may end in an error message.
     let last = follow(payload, header.next_header)?;
-    if last.protocol != ipv6::ICMPV6 || matches!(last.fragment, Some(1..)) {
+    if last.protocol != ipv6::ICMPV6 || matches!(last.fragment, Some((1.., _))) {
         return Some(true);
     }
     let kind = *last.payload.first()?;

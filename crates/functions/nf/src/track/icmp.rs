@@ -76,7 +76,7 @@ fn quoted6(packet: &[u8]) -> Option<Quoted> {
     let address =
         |at: usize| -> Option<u128> { Some(u128::from_be_bytes(*head.get(at..)?.first_chunk()?)) };
     let last = crate::headers::follow(packet.get(40..)?, head[6])?;
-    if last.fragment.is_some_and(|offset| offset != 0) {
+    if last.fragment.is_some_and(|(offset, _)| offset != 0) {
         return None;
     }
     quoted(address(8)?, address(24)?, last.protocol, last.payload, &QUERIES6)

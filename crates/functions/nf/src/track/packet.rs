@@ -1,13 +1,13 @@
 //! What connection tracking reads of a packet.
 
 use wire::tcp::TcpOption;
-use wire::{ethernet, ipv4, ipv6, tcp, vlan};
+use wire::{ipv4, ipv6, tcp};
 
 use super::icmp::{self, Message, Quoted};
 use super::tcp::Segment;
 use super::tuple::Tuple;
 pub use crate::headers::Unread;
-use crate::headers::{Headers, follow};
+use crate::headers::{Fragment, Whole};
 
 /// A packet, as far as its connection is told by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,21 +33,6 @@ pub(super) enum Kind {
     Plain,
 }
 
-/// Of a packet in pieces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fragment {
-    pub(super) id: u32,
-    pub(super) is_first: bool,
-}
-
-/// What stands behind the headers of IP.
-struct Body<'a> {
-    payload: &'a [u8],
-    fragment: Option<Fragment>,
-    /// Of IPv6; 0 of IPv4.
-    hops: u8,
-}
-
 impl Packet {
     /// Reads the packet in `frame`, behind VLAN tags if there are any.
     ///
@@ -55,7 +40,7 @@ impl Packet {
     /// Why it is of no connection.
     #[inline]
     pub fn read(frame: &[u8]) -> Result<Self, Unread> {
-        let headers = Headers::read(frame)?;
+        let Whole { headers, payload, fragment, hops } = Whole::read(frame)?;
         let number = |address| match address {
             std::net::IpAddr::V4(four) => four.to_ipv6_mapped().to_bits(),
             std::net::IpAddr::V6(six) => six.to_bits(),
@@ -70,7 +55,6 @@ impl Packet {
             query: 0,
         };
         let is_ipv6 = headers.source.is_ipv6();
-        let Body { payload, fragment, hops } = body(frame, is_ipv6).ok_or(Unread::Unreadable)?;
         if fragment.is_some_and(|fragment| !fragment.is_first) {
             return Ok(Self { tuple, kind: Kind::Plain, fragment });
         }
@@ -103,57 +87,6 @@ impl Packet {
     pub fn is_neighbour_discovery(&self) -> bool {
         self.kind == Kind::NeighbourDiscovery
     }
-}
-
-/// The payload of a packet whose headers were found well.
-#[inline]
-fn body(frame: &[u8], is_ipv6: bool) -> Option<Body<'_>> {
-    let link = ethernet::Header::parse(frame).ok()?;
-    let offset = usize::from(vlan::skip_tags(frame, link.ether_type).ok()?.offset);
-    let packet = frame.get(offset..)?;
-    if is_ipv6 { body6(packet) } else { body4(packet) }
-}
-
-#[inline]
-fn body4(packet: &[u8]) -> Option<Body<'_>> {
-    const OFFSET: u16 = 0x1fff;
-    let header = ipv4::Header::parse(packet).ok()?;
-    let payload = packet.get(usize::from(header.header_bytes)..usize::from(header.total_bytes))?;
-    let [i0, i1, f0, f1] = *packet.get(4..)?.first_chunk()?;
-    let fragment = header.is_fragment.then_some(Fragment {
-        id: u32::from(u16::from_be_bytes([i0, i1])),
-        is_first: u16::from_be_bytes([f0, f1]) & OFFSET == 0,
-    });
-    Some(Body { payload, fragment, hops: 0 })
-}
-
-#[inline]
-fn body6(packet: &[u8]) -> Option<Body<'_>> {
-    let header = ipv6::Header::parse(packet).ok()?;
-    let payload = packet.get(usize::from(ipv6::HEADER_BYTES)..header.total_bytes())?;
-    let last = follow(payload, header.next_header)?;
-    let fragment = last.fragment.map(|offset| Fragment {
-        id: fragment_id(payload, header.next_header).unwrap_or_default(),
-        is_first: offset == 0,
-    });
-    Some(Body { payload: last.payload, fragment, hops: *packet.get(7)? })
-}
-
-/// The identification in the fragment header of a chain that [`follow`] went along.
-fn fragment_id(payload: &[u8], next_header: u8) -> Option<u32> {
-    const FRAGMENT: u8 = 44;
-    const AUTHENTICATION: u8 = 51;
-    let (mut next, mut payload) = (next_header, payload);
-    for _ in 0..ipv6::MAX_EXTENSIONS {
-        if next == FRAGMENT {
-            return payload.get(4..)?.first_chunk().copied().map(u32::from_be_bytes);
-        }
-        let words = usize::from(*payload.get(1)?);
-        let bytes = if next == AUTHENTICATION { (words + 2) * 4 } else { (words + 1) * 8 };
-        next = *payload.first()?;
-        payload = payload.get(bytes..)?;
-    }
-    None
 }
 
 #[inline]
