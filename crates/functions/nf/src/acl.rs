@@ -30,10 +30,11 @@
 //!
 //! LIMITS
 //!   It judges what no function before it has sent on or dropped: put it before router and l2.
-//!   Later fragments have no ports: a rule with ports does not match them. Put a rule without ports
-//!   where they are to pass; without their first fragment they are of no use to anybody. The time
-//!   for a packet grows with the rules before the one that matches, so put those first that match
-//!   most.
+//!   With a router the chain gets nothing that is for an address of this host: guard the host
+//!   itself with nftables. Later fragments have no ports: a rule with ports does not match them.
+//!   Put a rule without ports where they are to pass; without their first fragment they are of no
+//!   use to anybody. The time for a packet grows with the rules before the one that matches, so
+//!   put those first that match most.
 
 use std::fmt;
 use std::sync::Arc;

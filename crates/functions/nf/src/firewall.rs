@@ -44,11 +44,12 @@
 //! LIMITS
 //!   Each slice tracks what it sees: both directions of a connection must come to one slice, as
 //!   they do with one slice, or with NICs whose hash is symmetric. Put it before router, whose own
-//!   packets it does not see. A connection that was permitted outlives a reload that would deny it.
-//!   Sequence numbers are held against windows, checksums are not verified. Protocols that name
-//!   ports in their payload (FTP in active mode, SIP) have no help. A connection takes 112 bytes at
-//!   most. When all are in use, one of 32 drawn at random that nobody has answered, or that both
-//!   ends have ended, gives way.
+//!   packets it does not see; with one the chain gets nothing that is for an address of this host:
+//!   guard the host itself with nftables. A connection that was permitted outlives a reload that
+//!   would deny it. Sequence numbers are held against windows, checksums are not verified.
+//!   Protocols that name ports in their payload (FTP in active mode, SIP) have no help. A
+//!   connection takes 112 bytes at most. When all are in use, one of 32 drawn at random that
+//!   nobody has answered, or that both ends have ended, gives way.
 
 mod rule;
 
