@@ -68,6 +68,8 @@ impl Side {
         let (receive_first, send_end) = self.host.engine.numbers(flow).expect("it lives");
         assert_eq!(record.receive_first, receive_first);
         assert_eq!(record.send_first + record.queued.bytes, send_end);
+        let info = self.host.engine.info(flow).expect("it lives");
+        assert_eq!(record.shifts, info.shifts.unwrap_or([0, 0]));
         let ring = self.host.rings.send.get(&flow);
         let queued = Self::in_ring(ring, record.queued.at, record.queued.bytes);
         let from = self.written - queued.len();
