@@ -50,6 +50,7 @@ fn scrape() -> Scrape {
         frames_free: 4000,
         numa_node: None,
         apps: 1,
+        programs: 0,
         confinement: "whole".to_owned(),
         ring_memory: None,
         descriptors: None,
