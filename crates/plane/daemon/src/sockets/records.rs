@@ -92,6 +92,11 @@ impl Records {
         self.by_place.get_mut(&place)
     }
 
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&SlotKey, &Record)> {
+        self.by_place.iter()
+    }
+
     /// Those of a region.
     pub(super) fn of_region(&self, region: u32) -> impl Iterator<Item = (SlotKey, &Record)> {
         let all = self.by_place.range((region, 0)..=(region, u32::MAX));

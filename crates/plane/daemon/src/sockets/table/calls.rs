@@ -59,6 +59,8 @@ impl SocketTable {
                 None => Err((FallbackReason::NotOurs.into(), socket)),
             },
             Call::Fallback { reason } => {
+                // What comes from now on is the kernel's, if it had a half of ours until now.
+                let _ = self.datagrams_of(context, cookie);
                 self.note_fallback(context.member, cookie, inode, reason);
                 Ok((Answer::done(), socket))
             }

@@ -146,7 +146,7 @@ impl SocketTable {
         let (cookie, inode) = (examined.cookie, examined.inode);
         let what = What::Unsent;
         let record = Record { app: number, generation, cookie, inode, what };
-        self.records.insert((region, slot), record);
+        self.keep((region, slot), record);
         let until = context.now + REACH_MAX;
         let look_at = context.now;
         let pending =

@@ -94,7 +94,7 @@ impl SocketTable {
         }
     }
 
-    fn hear_workers(&mut self, now: Nanos) {
+    pub(super) fn hear_workers(&mut self, now: Nanos) {
         let mut events = Vec::new();
         self.table_config.command_queue.hear(|event| events.push(event));
         for event in events {
@@ -141,9 +141,19 @@ impl SocketTable {
         }
         let what = What::Stream;
         let record = Record { app: number, generation, cookie, inode: 0, what };
-        if !self.records.insert(place, record) {
+        if !self.keep(place, record) {
             self.close(place, now);
         }
+    }
+
+    /// Writes down whose a slot is. False: the last descriptor of its name was closed already. If its
+    /// worker has given it back from another socket and was not heard yet, what was taken from the
+    /// kernel for that one goes back too.
+    pub(super) fn keep(&mut self, place: SlotKey, record: Record) -> bool {
+        if let Some(before) = self.records.remove(place) {
+            self.claimed.release(before);
+        }
+        self.records.insert(place, record)
     }
 
     /// A worker has given a slot back.

@@ -105,7 +105,7 @@ impl SocketTable {
             inode: examined.inode,
             what: What::Listener(listener.1),
         };
-        self.records.insert((region, slot), record);
+        self.keep((region, slot), record);
         self.tell_workers((region, slot));
         // Now or never: no packet was taken from anybody so far, and from here on callers are ours.
         if let Err(refusal) = begin_to_listen(examined, backlog) {

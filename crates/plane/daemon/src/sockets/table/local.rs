@@ -86,7 +86,7 @@ impl SocketTable {
             inode: examined.inode,
             what: What::Local,
         };
-        self.records.insert((own, first), record);
+        self.keep((own, first), record);
         let answer = Answer::new(Reply::Slot { region: own, slot: first });
         if !context.member.knows.insert(own) {
             return Ok(answer);
@@ -211,6 +211,9 @@ impl SocketTable {
             for (slot, cookie) in local_pair.learn() {
                 let what = What::Local;
                 let record = Record { app, generation: 0, cookie, inode: 0, what };
+                if let Some(before) = self.records.remove((region, slot)) {
+                    self.claimed.release(before);
+                }
                 if !self.records.insert((region, slot), record) {
                     late.push(((region, slot), app));
                 }

@@ -4,12 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use port::xdp::Protocol;
+use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
-use shm::sockets::Kind;
+use shm::sockets::{Asks, Kind};
 use stack::{Command, Datagrams};
 use sys::socket;
 use sys::socket_owner::Transport;
@@ -18,6 +19,7 @@ use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::App;
 use super::super::examine::{Examined, covers};
 use super::super::guards::destination;
+use super::super::names::SlotKey;
 use super::super::reach::{REACH_MAX, next_look};
 use super::super::records::{Bound, Record, What};
 use super::super::rights::Holder;
@@ -28,6 +30,11 @@ use crate::attach_server_counters::AttachServerEvent;
 
 /// Bytes of a receive ring, as a logarithm: as much as Linux gives a socket.
 const RECEIVE_LOG2: u8 = 18;
+
+/// Looks whether a socket that its program has closed is gone, at most, and the time between two:
+/// some twenty milliseconds, which the others who call the attach server wait at most.
+const ENDED_LOOKS: u32 = 200;
+const ENDED_EVERY: Duration = Duration::from_micros(50);
 
 /// Bytes of a send ring at first, and at most, as logarithms.
 const SEND_LOG2: u8 = 16;
@@ -60,13 +67,9 @@ impl SocketTable {
         if examined.local.port() == 0 {
             return Err(FallbackReason::WrongState.into());
         }
-        let mut named = self.records.named(examined.cookie);
-        if let Some(((region, slot), _)) =
-            named.find(|(_, record)| record.app == context.member.app)
-        {
+        if let Some((region, slot)) = self.datagrams_of(context, examined.cookie)? {
             return Ok(Answer::new(Reply::Slot { region, slot }));
         }
-        drop(named);
         if let Some(why) = self.network.guarded(context.member.pid, context.now) {
             return Err(why.into());
         }
@@ -104,6 +107,10 @@ impl SocketTable {
             return Err(Refusal::denied(app.tenant.denied));
         }
         if destinations.iter().any(|at| context.claims.has(*at)) {
+            self.await_ends(context, |table| table.is_closing_at(&destinations));
+        }
+        let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
+        if destinations.iter().any(|at| context.claims.has(*at)) {
             return Err(FallbackReason::PortInUse.into());
         }
         let holder = Holder::of(examined);
@@ -134,9 +141,61 @@ impl SocketTable {
         let (number, region) = (app.number(), app.region());
         let (cookie, inode) = (examined.cookie, examined.inode);
         let record = Record { app: number, generation, cookie, inode, what };
-        self.records.insert((region, slot), record);
+        self.keep((region, slot), record);
         self.claimed.rights.watch((region, slot));
         Ok(Answer::new(Reply::Slot { region, slot }))
+    }
+
+    /// What serves the kernel socket of this cookie for this application already. What the
+    /// program has closed, because it connects the socket, gives it another peer or leaves it to
+    /// the kernel, is waited for.
+    pub(super) fn datagrams_of(
+        &mut self,
+        context: &mut Context<'_>,
+        cookie: u64,
+    ) -> Result<Option<SlotKey>, Refusal> {
+        let number = context.member.app;
+        let find = |table: &Self| {
+            let mut named = table.records.named(cookie);
+            let (place, record) = named.find(|(_, record)| record.app == number)?;
+            let words = table.apps.get(number)?.words(place.1)?;
+            let is_closing = words.asks().has(Asks::CLOSE | Asks::ABORT)
+                && matches!(record.what, What::Datagram(_));
+            Some((place, record.generation, is_closing))
+        };
+        let Some((place, generation, true)) = find(self) else {
+            return Ok(find(self).map(|(place, ..)| place));
+        };
+        let (app, slot) = (number, place.1);
+        let close = Command::Close { app, slot, generation, is_abort: false };
+        self.table_config.command_queue.command(&close);
+        self.await_ends(context, |table| find(table).is_some());
+        // What it has written has not left yet.
+        if find(self).is_some() { Err(FallbackReason::DaemonBusy.into()) } else { Ok(None) }
+    }
+
+    /// Waits, not long, until workers have ended what their programs have closed.
+    fn await_ends(&mut self, context: &mut Context<'_>, stays: impl Fn(&Self) -> bool) {
+        for _ in 0..ENDED_LOOKS {
+            self.hear_workers(context.now);
+            self.claimed.tend(context.now, context.claims, &mut self.descriptors);
+            if !stays(self) {
+                return;
+            }
+            std::thread::sleep(ENDED_EVERY);
+        }
+    }
+
+    /// Whether a socket that its program has closed still takes packets for one of these.
+    fn is_closing_at(&self, destinations: &[Destination]) -> bool {
+        self.records.iter().any(|((_, slot), record)| match &record.what {
+            What::Datagram(bound) => {
+                let words = self.apps.get(record.app).and_then(|app| app.words(*slot));
+                bound.destinations.iter().any(|at| destinations.contains(at))
+                    && words.is_some_and(|words| words.asks().has(Asks::CLOSE | Asks::ABORT))
+            }
+            _ => false,
+        })
     }
 
     /// Datagrams wait for the next hop of an address.
