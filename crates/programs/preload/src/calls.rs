@@ -34,6 +34,8 @@ pub(crate) mod many;
 pub(crate) mod message;
 /// getsockname(2), getpeername(2).
 pub(crate) mod names;
+/// Every socket option, and what becomes of it.
+mod option_table;
 /// getsockopt(2), setsockopt(2), ioctl(2).
 pub(crate) mod options;
 /// poll(2).

@@ -1,70 +1,25 @@
 //! Options that only the kernel's stack carries out, and what becomes of the sockets that have
-//! them.
+//! them: see [`super::option_table`].
 //!
 //! A program that sets one relies on it (TCP_MD5SIG: that segments cannot be forged; SO_MARK: that
 //! a packet takes another route), so a socket that was given one before it could be ours is the
 //! kernel's for good, and the program and the daemon are told when it would have become ours. Many
 //! of these options cannot be read back, so the number is marked when one is set. A listener or a
 //! UDP socket that is ours already goes back to the kernel, which has the other half of it. A
-//! connection cannot: its call fails as on a kernel that was built without the option, unless that
-//! is a hint which changes nothing that the program could see.
+//! connection cannot: its call fails as on a kernel that was built without the option, unless it
+//! is [`Treatment::Early`].
 
 use std::sync::OnceLock;
 
 use libc::{c_int, c_void, socklen_t};
 use rustix::io::Errno;
 
+use crate::calls::option_table::{self, Treatment};
 use crate::calls::{close, fallback, inherit, listen};
 use crate::entry::file::Kind;
 use crate::entry::{Held, descriptors};
-use crate::system::{copy, fork, kernel_socket};
+use crate::system::{address, copy, fork, kernel_socket, real};
 use crate::wait::epoll;
-
-/// What an option is to a connection that is ours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Weight {
-    /// The program relies on it.
-    Promise,
-    /// It makes things faster, or bounds how long they take.
-    Hint,
-}
-
-use Weight::{Hint, Promise};
-
-/// Of linux/tcp.h, linux/in6.h and asm-generic/socket.h, where libc has no name for them.
-const TCP_MD5SIG_EXT: c_int = 32;
-const TCP_TX_DELAY: c_int = 37;
-const TCP_AO_ADD_KEY: c_int = 38;
-const TCP_AO_INFO: c_int = 40;
-const TCP_AO_REPAIR: c_int = 42;
-const IPV6_MINHOPCOUNT: c_int = 73;
-const SO_TIMESTAMPING_NEW: c_int = 65;
-
-/// All of them. Zero switches those off that are numbers.
-const OPTIONS: &[(c_int, c_int, Weight)] = &[
-    (libc::IPPROTO_TCP, libc::TCP_MD5SIG, Promise),
-    (libc::IPPROTO_TCP, TCP_MD5SIG_EXT, Promise),
-    (libc::IPPROTO_TCP, TCP_AO_ADD_KEY, Promise),
-    (libc::IPPROTO_TCP, TCP_AO_INFO, Promise),
-    (libc::IPPROTO_TCP, TCP_AO_REPAIR, Promise),
-    (libc::IPPROTO_TCP, libc::TCP_REPAIR, Promise),
-    (libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, Promise),
-    (libc::IPPROTO_TCP, TCP_TX_DELAY, Promise),
-    (libc::IPPROTO_TCP, libc::TCP_SYNCNT, Hint),
-    (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Hint),
-    (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, Hint),
-    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN, Hint),
-    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, Hint),
-    (libc::IPPROTO_IP, libc::IP_MINTTL, Promise),
-    (libc::IPPROTO_IP, libc::IP_OPTIONS, Promise),
-    (libc::IPPROTO_IPV6, IPV6_MINHOPCOUNT, Promise),
-    (libc::SOL_SOCKET, libc::SO_MARK, Promise),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, Promise),
-    (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, Promise),
-    (libc::SOL_SOCKET, libc::SO_TXTIME, Promise),
-    (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, Promise),
-    (libc::SOL_SOCKET, libc::SO_ATTACH_BPF, Promise),
-];
 
 /// An option as the program gives it.
 #[derive(Clone, Copy)]
@@ -76,29 +31,35 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// What it is, if only the kernel carries it out and it is not switched off.
+    /// What becomes of it.
     ///
     /// # Safety
     /// Reading the value is the program's wish.
-    unsafe fn weight(self) -> Option<Weight> {
+    unsafe fn treatment(self, is_stream: bool) -> Treatment {
         let Self { level, name, value, bytes } = self;
+        let treatment = option_table::treatment(level, name, is_stream);
         if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION) {
             // SAFETY: the caller's promise.
-            let text = unsafe { inherit::congestion_name(value, bytes) }.ok()?;
-            return inherit::congestion_value(&text).is_none().then_some(Promise);
+            let text = unsafe { inherit::congestion_name(value, bytes) };
+            let is_known = text.map_or(true, |text| inherit::congestion_value(&text).is_some());
+            return if is_known { treatment } else { Treatment::Falls };
         }
-        let is_it = |&&(l, n, _): &&(c_int, c_int, Weight)| (l, n) == (level, name);
-        let &(.., weight) = OPTIONS.iter().find(is_it)?;
         if (level, name) == (libc::IPPROTO_TCP, libc::TCP_FASTOPEN) && !has_fast_open() {
             // Linux takes it then, and does nothing.
-            return None;
+            return Treatment::Kernel;
+        }
+        if !matches!(treatment, Treatment::Falls | Treatment::Early) {
+            return treatment;
         }
         if bytes as usize == size_of::<c_int>() {
             // SAFETY: that many bytes are there.
-            let number = unsafe { copy::get(value.cast::<c_int>()) }.ok()?;
-            return (number != 0).then_some(weight);
+            let number = unsafe { copy::get(value.cast::<c_int>()) };
+            // What cannot be read is refused by the kernel.
+            if number.map_or(true, |number| option_table::is_usual(level, name, number)) {
+                return Treatment::Kernel;
+            }
         }
-        Some(weight)
+        treatment
     }
 }
 
@@ -117,47 +78,70 @@ fn has_fast_open() -> bool {
 /// # Safety
 /// Reading the value is the program's wish.
 pub(crate) unsafe fn note(fd: c_int, given: Given) {
-    // SAFETY: the caller's promise.
-    if unsafe { given.weight() }.is_some()
-        && !fork::is_borrowed()
-        && (descriptors::is_plain(fd) || descriptors::is_fresh(fd))
-        && kernel_socket::kind_of(fd).is_some()
+    if fork::is_borrowed()
+        || !(descriptors::is_plain(fd) || descriptors::is_fresh(fd))
+        || option_table::stays_with_us(given.level, given.name)
     {
+        return;
+    }
+    let Some((_, is_stream)) = kernel_socket::kind_of(fd) else { return };
+    // SAFETY: the caller's promise.
+    if matches!(unsafe { given.treatment(is_stream) }, Treatment::Falls | Treatment::Early) {
         descriptors::set_kernels(fd);
     }
 }
 
-/// An option is about to be set on a socket of ours; whether that may go on as if it were any
-/// other.
+/// An option is about to be set on a connection of ours.
 ///
 /// # Errors
 /// ENOPROTOOPT, or ENOENT for a congestion control: the data plane has no such thing.
 ///
 /// # Safety
 /// Reading the value is the program's wish.
-pub(crate) unsafe fn on_ours(fd: c_int, held: &Held, given: Given) -> Result<(), Errno> {
+pub(crate) unsafe fn on_connection(given: Given) -> Result<(), Errno> {
+    const TCP_FASTOPEN_NO_COOKIE: c_int = 34;
+    let name = (given.level, given.name);
+    if let (
+        libc::IPPROTO_TCP,
+        libc::TCP_FASTOPEN | libc::TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE,
+    ) = name
+    {
+        // It is too late: the kernel's half does not know.
+        return Err(Errno::INVAL);
+    }
     // SAFETY: the caller's promise.
-    let Some(Promise) = (unsafe { given.weight() }) else { return Ok(()) };
-    let kind = held.file().map(|file| file.kind);
-    match kind {
-        Some(Kind::Stream) if given.name == libc::TCP_CONGESTION => Err(Errno::NOENT),
-        Some(Kind::Stream) => Err(Errno::NOPROTOOPT),
-        Some(Kind::Listener) => {
-            listen::give_up(fd, held);
-            stays(fd);
-            Ok(())
-        }
-        Some(Kind::Datagram) => {
-            epoll::moves_back(fd);
-            close::forget(fd);
-            stays(fd);
-            Ok(())
-        }
-        None => Ok(()),
+    match unsafe { given.treatment(true) } {
+        Treatment::Falls if name == (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => Err(Errno::NOENT),
+        Treatment::Falls => Err(Errno::NOPROTOOPT),
+        _ => Ok(()),
     }
 }
 
-fn stays(fd: c_int) {
+/// The kernel has taken an option of a socket that has both halves; true: it is the kernel's alone
+/// from now on.
+///
+/// # Safety
+/// Reading the value is the program's wish.
+pub(crate) unsafe fn on_halves(fd: c_int, held: &Held, kind: Kind, given: Given) -> bool {
+    // SAFETY: the caller's promise.
+    let treatment = unsafe { given.treatment(kind != Kind::Datagram) };
+    match (kind, treatment) {
+        (Kind::Listener, Treatment::Falls) => listen::give_up(fd, held),
+        (Kind::Datagram, Treatment::Falls | Treatment::Early) => {
+            let peer =
+                held.file().and_then(|file| Some((file.socket.peer_address()?, file.family)));
+            epoll::moves_back(fd);
+            close::forget(fd);
+            if let Some((peer, family)) = peer {
+                // The kernel's half was not connected.
+                let (name, count) = address::storage(peer, family);
+                // SAFETY: an address of ours. It fails only where there is no way any more.
+                unsafe { real::connect(fd, (&raw const name).cast(), count as socklen_t) };
+            }
+        }
+        _ => return false,
+    }
     descriptors::set_kernels(fd);
     fallback::tell(fd);
+    true
 }

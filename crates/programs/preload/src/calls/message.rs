@@ -1,7 +1,7 @@
 //! sendmsg(2) and recvmsg(2): bytes with addresses, and descriptors that go from process to
 //! process.
 
-use libc::{c_int, cmsghdr, msghdr, ssize_t};
+use libc::{c_int, cmsghdr, msghdr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
 use crate::calls::inherit::TCP_INQ;
@@ -12,7 +12,7 @@ use crate::entry::descriptors;
 
 use crate::entry::file::{File, Kind};
 use crate::process::{inherited, lookup};
-use crate::system::{copy, fork, outcome, real};
+use crate::system::{address, copy, fork, outcome, real};
 
 /// recvmsg(2).
 ///
@@ -154,7 +154,8 @@ unsafe fn put_unread(file: &File, header: &msghdr) -> Result<Option<usize>, Errn
     Ok(Some(PART.next_multiple_of(size_of::<usize>()).min(header.msg_controllen)))
 }
 
-/// Sends on a socket of ours. What stands beside the bytes asks for nothing that our sockets do.
+/// Sends on a socket of ours. What stands beside the bytes of a datagram (its class, its source,
+/// the length of its segments) is the kernel's half to heed, which has the same port.
 ///
 /// # Safety
 /// Reading the message and its buffers is the program's wish.
@@ -172,12 +173,35 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
         Ok(spans) => spans,
         Err(errno) => return Served::Done(Err(errno)),
     };
+    if file.kind == Kind::Datagram && header.msg_controllen >= size_of::<cmsghdr>() {
+        // SAFETY: the caller's promise.
+        return Served::Done(unsafe { by_kernel(fd, file, header, flags) });
+    }
     if file.kind == Kind::Datagram {
         let (name, bytes) = (header.msg_name.cast_const().cast(), header.msg_namelen);
         // SAFETY: the caller's promise.
         return unsafe { datagram::sendto(fd, &held, &mut spans, flags, name, bytes) };
     }
     send::stream(fd, &held, spans.left(), flags, |piece| spans.empty(piece))
+}
+
+/// Sends a datagram by the kernel's half, which does not know a peer that ours is connected to.
+///
+/// # Safety
+/// Reading the message and its buffers is the program's wish.
+unsafe fn by_kernel(
+    fd: c_int,
+    file: &File,
+    mut header: msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    let peer = file.socket.peer_address().map(|peer| address::storage(peer, file.family));
+    if let (true, Some((name, count))) = (header.msg_name.is_null(), &peer) {
+        header.msg_name = std::ptr::from_ref(name).cast_mut().cast();
+        header.msg_namelen = *count as socklen_t;
+    }
+    // SAFETY: the caller's promise; the address lives until the call is over.
+    outcome::of_bytes(unsafe { real::sendmsg(fd, &raw const header, flags) })
 }
 
 /// The first message of a UDP socket that has no port.

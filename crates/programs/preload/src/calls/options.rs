@@ -6,9 +6,10 @@ use rustix::io::Errno;
 
 use crate::calls::kernel_options::{self, Given};
 use crate::calls::{alarm, inherit, tcp_info};
+use crate::entry::Held;
 use crate::entry::file::{File, Kind};
 use crate::process::lookup;
-use crate::system::{copy, faults, kernel_socket, outcome, real};
+use crate::system::{address, copy, faults, kernel_socket, outcome, real};
 
 /// setsockopt(2).
 ///
@@ -31,27 +32,38 @@ pub(crate) unsafe fn setsockopt(
         return outcome::failed(Errno::OPNOTSUPP);
     }
     let held = lookup::socket(fd);
-    if held.is_some() && (level, name) == (libc::IPPROTO_TCP, libc::TCP_ULP) {
+    let given = Given { level, name, value, bytes };
+    faults::watch();
+    let kind = held.as_ref().and_then(Held::file).map(|file| file.kind);
+    let is_tcp = matches!(kind, Some(Kind::Stream | Kind::Listener));
+    if is_tcp && (level, name) == (libc::IPPROTO_TCP, libc::TCP_ULP) {
         // As a kernel says that does not have the protocol: programs do without it then.
         return outcome::failed(Errno::NOENT);
     }
-    let given = Given { level, name, value, bytes };
-    faults::watch();
-    if let Some(held) = &held {
+    if kind == Some(Kind::Stream) {
         // SAFETY: the caller's promise.
-        let allowed = outcome::unheard(|| unsafe { kernel_options::on_ours(fd, held, given) });
+        let allowed = outcome::unheard(|| unsafe { kernel_options::on_connection(given) });
         if let Err(errno) = allowed {
             return outcome::failed(errno);
         }
     }
     // SAFETY: the caller's arguments.
     let result = unsafe { real::setsockopt(fd, level, name, value, bytes) };
-    if result == 0 && held.is_none() {
+    let Some(held) = held else {
+        if result == 0 {
+            // SAFETY: the caller's promise.
+            outcome::unheard(|| unsafe { kernel_options::note(fd, given) });
+        }
+        return result;
+    };
+    if result == 0
+        && let Some(kind @ (Kind::Listener | Kind::Datagram)) = kind
         // SAFETY: the caller's promise.
-        outcome::unheard(|| unsafe { kernel_options::note(fd, given) });
+        && outcome::unheard(|| unsafe { kernel_options::on_halves(fd, &held, kind, given) })
+    {
+        return result;
     }
-    if let Some(held) = held
-        && let Some(file) = held.file()
+    if let Some(file) = held.file()
         && (result == 0 || is_refused_unconnected(level, name))
     {
         faults::watch();
@@ -70,6 +82,13 @@ fn is_refused_unconnected(level: c_int, name: c_int) -> bool {
     level == libc::IPPROTO_TCP && name == libc::TCP_CONGESTION
 }
 
+/// SO_PEERNAME of asm-generic/socket.h.
+const PEERNAME: c_int = 28;
+
+/// SO_RCVTIMEO_NEW and SO_SNDTIMEO_NEW of asm-generic/socket.h: the same, with 64 bits everywhere.
+const RCVTIMEO_NEW: c_int = 66;
+const SNDTIMEO_NEW: c_int = 67;
+
 /// Has ours follow; whether it knows the option.
 unsafe fn follow(
     file: &File,
@@ -85,13 +104,13 @@ unsafe fn follow(
             let value = unsafe { copy::get(value.cast::<linger>())? };
             file.socket.set_option(SocketOption::Linger, inherit::linger_value(value));
         }
-        (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO)
+        (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO | RCVTIMEO_NEW | SNDTIMEO_NEW)
             if bytes as usize >= size_of::<timeval>() =>
         {
             // SAFETY: that many bytes are there; any bits are such a value.
             let value = unsafe { copy::get(value.cast::<timeval>())? };
             let option = match name {
-                libc::SO_RCVTIMEO => SocketOption::ReceiveTimeout,
+                libc::SO_RCVTIMEO | RCVTIMEO_NEW => SocketOption::ReceiveTimeout,
                 _ => SocketOption::SendTimeout,
             };
             file.socket.set_option(option, inherit::timeout_value(value));
@@ -113,6 +132,12 @@ unsafe fn follow(
             file.set_tells_unread(yes);
         }
         _ => {
+            // These cannot be read.
+            let name = match (level, name) {
+                (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
+                (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,
+                _ => name,
+            };
             let is_it = |&&(l, n, _): &&(c_int, c_int, SocketOption)| (l, n) == (level, name);
             let Some(&(.., option)) = inherit::NUMBERS.iter().find(is_it) else { return Ok(false) };
             // The kernel has doubled, cut or refused it: what it made of it is what holds.
@@ -156,6 +181,27 @@ unsafe fn tell(
     bytes: *mut socklen_t,
 ) -> Option<Result<(), Errno>> {
     let number = match (level, name) {
+        (libc::SOL_SOCKET, PEERNAME)
+            if file.kind == Kind::Datagram || file.socket.is_connected() =>
+        {
+            let (name, count) = address::storage(file.socket.peer_address()?, file.family);
+            // SAFETY: the caller's promise.
+            match unsafe { copy::get(bytes) } {
+                // An odd rule of Linux: no more room than the address needs.
+                Ok(room) if room as usize > count => return Some(Err(Errno::INVAL)),
+                Ok(_) => {}
+                Err(errno) => return Some(Err(errno)),
+            }
+            // SAFETY: it has that many bytes, and was zero before it was written.
+            let text = unsafe { std::slice::from_raw_parts((&raw const name).cast(), count) };
+            // SAFETY: the caller's promise.
+            return Some(unsafe { put(text, value, bytes) });
+        }
+        (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+            if file.socket.peer_address().is_some() =>
+        {
+            mtu(file, level)?
+        }
         // The thread that asks is where its bytes come to.
         (libc::SOL_SOCKET, libc::SO_INCOMING_CPU) if file.kind == Kind::Stream => {
             // SAFETY: it takes nothing.
@@ -204,6 +250,17 @@ unsafe fn tell(
     };
     // SAFETY: the caller's promise.
     Some(unsafe { put(&number.to_ne_bytes(), value, bytes) })
+}
+
+/// Bytes of the longest packet to the peer.
+fn mtu(file: &File, level: c_int) -> Option<c_int> {
+    // RFC 791 and 8200, and 768.
+    let headers = if level == libc::IPPROTO_IP { 20 + 8 } else { 40 + 8 };
+    match file.kind {
+        Kind::Stream => Some(tcp_info::path_mtu(&file.socket) as c_int),
+        Kind::Datagram => c_int::try_from(file.socket.payload_max() + headers).ok(),
+        Kind::Listener => None,
+    }
 }
 
 /// Writes a value, cut to the caller's room, and its length.

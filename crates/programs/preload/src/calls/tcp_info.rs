@@ -116,6 +116,11 @@ pub(crate) fn of(socket: &Socket) -> TcpInfo {
     }
 }
 
+/// Bytes of the longest packet that the path takes: `tcpi_pmtu`.
+pub(crate) fn path_mtu(socket: &Socket) -> u32 {
+    of(socket).pmtu
+}
+
 /// Bytes that were written and not sent yet.
 pub(crate) fn not_sent(socket: &Socket) -> u64 {
     socket.info().unsent.into()

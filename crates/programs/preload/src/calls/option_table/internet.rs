@@ -1,0 +1,54 @@
+//! IPPROTO_IP: ip(7), linux/in.h.
+
+use super::row::{Row, rows};
+
+pub(super) const ROWS: &[Row] = rows! {
+    1 IP_TOS Told Told "our packets have the class 0";
+    2 IP_TTL Early Falls "our packets have 64 hops";
+    3 IP_HDRINCL Kernel Kernel "of raw sockets";
+    4 IP_OPTIONS Falls Falls "our packets have none";
+    5 IP_ROUTER_ALERT Kernel Kernel "of raw sockets";
+    6 IP_RECVOPTS Kernel Falls "";
+    7 IP_RETOPTS Kernel Falls "";
+    8 IP_PKTINFO Kernel Falls "without meaning for TCP";
+    9 IP_PKTOPTIONS Kernel Kernel "to be read only: of the kernel's half";
+    10 IP_MTU_DISCOVER Early Falls "carried out: WANT, DO and PROBE; our packets are never cut on their way";
+    11 IP_RECVERR Falls Falls "there is no queue of errors";
+    12 IP_RECVTTL Kernel Falls "";
+    13 IP_RECVTOS Kernel Falls "";
+    14 IP_MTU Carried Carried "to be read only";
+    15 IP_FREEBIND Kernel Kernel "the address is the kernel's to give";
+    16 IP_IPSEC_POLICY Falls Falls "accelerated packets pass no policy";
+    17 IP_XFRM_POLICY Falls Falls "accelerated packets pass no policy";
+    18 IP_PASSSEC Kernel Falls "";
+    19 IP_TRANSPARENT Falls Falls "the reason is transparent";
+    20 IP_RECVORIGDSTADDR Kernel Falls "";
+    21 IP_MINTTL Falls Falls "";
+    22 IP_NODEFRAG Kernel Kernel "of raw sockets";
+    23 IP_CHECKSUM Kernel Falls "";
+    24 IP_BIND_ADDRESS_NO_PORT Kernel Kernel "the port is the kernel's to give";
+    25 IP_RECVFRAGSIZE Kernel Falls "";
+    26 IP_RECVERR_RFC4884 Falls Falls "there is no queue of errors";
+    32 IP_MULTICAST_IF Kernel Kernel "multicast goes by the kernel's half";
+    33 IP_MULTICAST_TTL Kernel Kernel "multicast goes by the kernel's half";
+    34 IP_MULTICAST_LOOP Kernel Kernel "multicast goes by the kernel's half";
+    35 IP_ADD_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
+    36 IP_DROP_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
+    37 IP_UNBLOCK_SOURCE Kernel Kernel "multicast goes by the kernel's half";
+    38 IP_BLOCK_SOURCE Kernel Kernel "multicast goes by the kernel's half";
+    39 IP_ADD_SOURCE_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
+    40 IP_DROP_SOURCE_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
+    41 IP_MSFILTER Kernel Kernel "multicast goes by the kernel's half";
+    42 MCAST_JOIN_GROUP Kernel Kernel "multicast goes by the kernel's half";
+    43 MCAST_BLOCK_SOURCE Kernel Kernel "multicast goes by the kernel's half";
+    44 MCAST_UNBLOCK_SOURCE Kernel Kernel "multicast goes by the kernel's half";
+    45 MCAST_LEAVE_GROUP Kernel Kernel "multicast goes by the kernel's half";
+    46 MCAST_JOIN_SOURCE_GROUP Kernel Kernel "multicast goes by the kernel's half";
+    47 MCAST_LEAVE_SOURCE_GROUP Kernel Kernel "multicast goes by the kernel's half";
+    48 MCAST_MSFILTER Kernel Kernel "multicast goes by the kernel's half";
+    49 IP_MULTICAST_ALL Kernel Kernel "multicast goes by the kernel's half";
+    50 IP_UNICAST_IF Falls Falls "the routes are the kernel's";
+    51 IP_LOCAL_PORT_RANGE Kernel Kernel "the port is the kernel's to give";
+    52 IP_PROTOCOL Kernel Kernel "to be read only";
+    80 SO_ORIGINAL_DST Kernel Kernel "to be read only: connection tracking does not see our packets";
+};
