@@ -1,7 +1,7 @@
 //! A port's packets are whose the kernel says, whatever the daemon was told before.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +9,10 @@ use std::time::Duration;
 use admin::SocketState;
 use attach::{Call, FallbackReason, Link, Reply};
 use rustix::net::{Shutdown, SocketType, sockopt};
-use whole::{Accelerated, KernelTcp, NOBODY, Speaker, as_user, project, run, socket_of, wait_for};
+use whole::{
+    Accelerated, Forged, Intruder, KernelTcp, NOBODY, Speaker, as_user, project, run, socket_of,
+    wait_for,
+};
 
 fn kept(reason: FallbackReason) -> Reply {
     Reply::Kernel { reason }
@@ -218,4 +221,41 @@ fn rules_that_come_later_hold_for_what_is_served_already() {
     assert_eq!(speaker.listen(&theirs), kept(FallbackReason::FirewallRules));
     drop((theirs, speaker));
     accelerated.nothing_is_left();
+}
+
+#[test]
+fn callers_from_where_the_kernel_would_not_answer_them_are_dropped_until_a_route_leads_there() {
+    let accelerated = Accelerated::start();
+    let speaker = Speaker::attach(&accelerated, NOBODY).expect("anybody may");
+    let theirs = socket_of(&accelerated, SocketType::STREAM, NOBODY);
+    bind(&theirs, 8000);
+    assert!(matches!(speaker.listen(&theirs), Reply::Slot { .. }));
+    let here = accelerated.here().ipv4();
+    let intruder = Intruder::new(accelerated.there());
+    // Of no connection: whom it is believed gets a reset.
+    let say = |source: [u8; 4]| {
+        let source = SocketAddrV4::new(source.into(), 4000);
+        let forged = Forged::between(source, SocketAddrV4::new(here, 8000));
+        intruder.send(&Forged { flags: wire::tcp::ACK, acknowledgement: 77, ..forged });
+    };
+    let counts = |name: &str, source: [u8; 4]| {
+        let before = accelerated.daemon().counter(name);
+        wait_for(&format!("{name} for {source:?}"), || {
+            say(source);
+            match accelerated.daemon().counter(name) {
+                count if count > before => Ok(()),
+                count => Err(format!("{count}")),
+            }
+        });
+    };
+    counts("tcp_bad_source", [198, 18, 0, 1]);
+    counts("tcp_bad_source", here.octets());
+    assert_eq!(accelerated.daemon().counter("tcp_resets_sent"), 0);
+    drop(call(&accelerated, 8000).expect("its address is on the link"));
+    let mut ip = accelerated.here().command("ip");
+    let (status, _, said) = run(ip.args(["route", "add", "198.18.0.0/24", "dev", "veth0"]));
+    assert!(status.success(), "{said}");
+    counts("tcp_resets_sent", [198, 18, 0, 1]);
+    assert_eq!(accelerated.daemon().counter("attach_sources_unchecked"), 0);
+    drop((theirs, speaker));
 }

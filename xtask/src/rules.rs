@@ -199,7 +199,7 @@ const MANY_FIELDS: &[(&str, &str, usize)] = &[
     ("daemon", "EventLoop", 18),
     ("datapath", "CoreAllocator", 19),
     ("datapath", "Steering", 25),
-    ("stack", "Sockets", 17),
+    ("stack", "Sockets", 16),
     ("stack", "SocketJob", 21),
     ("calisto-client", "Worker", 15),
 ];

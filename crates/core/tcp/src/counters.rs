@@ -46,6 +46,8 @@ counters! {
     bad_checksum,
     /// Options that end in something that is none; what came before them counted.
     bad_options,
+    /// Dropped: the first of its flow, from an address that nobody can have, or that is elsewhere.
+    bad_source,
     /// Dropped: an older timestamp than one seen before (RFC 7323 section 5).
     old_timestamp,
     /// Dropped: outside the window.

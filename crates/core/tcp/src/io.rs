@@ -207,6 +207,12 @@ pub trait Output {
 
     /// Takes an event.
     fn event(&mut self, event: Event);
+
+    /// Whether a packet that is of no flow may come from there by that route; if not, it is
+    /// dropped without an answer. It is asked about first packets only.
+    fn may_come(&self, _key: &FlowKey, _route: u32) -> bool {
+        true
+    }
 }
 
 /// What an application has to know.

@@ -34,6 +34,7 @@ events! {
     ClaimShareUsedUp "attach_claim_share_used_up" "listeners and UDP sockets that were left to the kernel because their user has as many addresses as a user may";
     InterfacesGone "attach_interfaces_gone" "times that the interface of a port was found to be gone";
     LookerEnded "attach_looker_ended" "times that the process that looks for open sockets was found to have ended";
+    SourcesUnchecked "attach_sources_unchecked" "times that the routes were found to be too many or too special to check where first packets come from";
     PortsYielded "attach_ports_yielded" "ports of ended listeners that were given to the kernel while connections of theirs lived, because another user has them now";
 }
 

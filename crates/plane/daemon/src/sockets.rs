@@ -34,6 +34,7 @@ mod regions;
 mod rights;
 mod routes;
 mod shares;
+mod sources;
 mod table;
 mod table_config;
 mod waiting;

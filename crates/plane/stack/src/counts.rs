@@ -41,6 +41,8 @@ pub enum SocketCounter {
     DatagramsCutOff,
     /// Choices of a congestion control that the user may not have.
     CongestionDenied,
+    /// Datagrams dropped because their source is behind another port, or nowhere.
+    SourcesElsewhere,
     /// Marked slots of programs that were looked at.
     Looks,
     /// Those of them at which nothing was new.
@@ -50,7 +52,7 @@ pub enum SocketCounter {
 }
 
 impl SocketCounter {
-    const ALL: [(Self, &'static str, &'static str); 18] = [
+    const ALL: [(Self, &'static str, &'static str); 19] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
@@ -66,6 +68,7 @@ impl SocketCounter {
         (Self::DatagramsSpoofed, "datagrams_spoofed", "Dropped: from an address of others."),
         (Self::DatagramsCutOff, "datagrams_cut_off", "UDP sockets that ended with some unsent."),
         (Self::CongestionDenied, "congestion_denied", "Choices that the user may not have."),
+        (Self::SourcesElsewhere, "sources_elsewhere", "Dropped: the source is routed elsewhere."),
         (Self::Looks, "looks", "Marked sockets of programs that were looked at."),
         (Self::LooksBarren, "looks_barren", "Those of them at which nothing was new."),
         (Self::Evicted, "evicted", "Reset: nobody read from them, and memory was short."),

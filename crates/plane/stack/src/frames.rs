@@ -12,6 +12,7 @@ use wire::{FlowKey, Outcome, Protocol, ipv4};
 use crate::counts::{SocketCounter, SocketCounts};
 use crate::gso_batch::GsoBatch;
 use crate::routes::{Route, Routes};
+use crate::sources::Sources;
 use datapath::job::Outlet;
 
 const HOP_LIMIT: u8 = 64;
@@ -65,6 +66,22 @@ pub(crate) struct Press<'a, 'o> {
     pub(crate) gso_batch: Option<GsoBatch>,
     /// Whether the ports cut long segments.
     pub(crate) joins: bool,
+    /// Where first packets may come from; none: it is not asked.
+    pub(crate) sources: Option<&'a Sources>,
+}
+
+impl<'a, 'o> Press<'a, 'o> {
+    /// For segments that leave one by one.
+    pub(crate) fn plain(
+        routes: &'a Routes,
+        spares: &'a mut Vec<Frame>,
+        outlet: &'a mut Outlet<'o>,
+        events: &'a mut Vec<Event>,
+        counts: &'a SocketCounts,
+    ) -> Self {
+        let (gso_batch, joins, sources) = (None, false, None);
+        Self { routes, spares, outlet, events, counts, gso_batch, joins, sources }
+    }
 }
 
 impl Press<'_, '_> {
@@ -132,6 +149,12 @@ impl Output for Press<'_, '_> {
     #[inline]
     fn event(&mut self, event: Event) {
         self.events.push(event);
+    }
+
+    fn may_come(&self, key: &FlowKey, route: u32) -> bool {
+        let Some(sources) = self.sources else { return true };
+        let port = self.routes.get(route).map(Route::port);
+        port.is_none_or(|port| sources.may_come(key.source().ip(), port))
     }
 }
 

@@ -23,6 +23,7 @@ mod routes;
 mod served;
 mod service;
 mod socket_job;
+mod sources;
 
 pub use app_sockets::{AppSockets, Notifier};
 pub use bucket::{PacketCost, Rate};
@@ -36,6 +37,7 @@ pub use rings::RingLimits;
 pub use routes::NextHop;
 pub use service::ServiceKind;
 pub use socket_job::{SocketJob, SocketJobConfig, send_connect_probe};
+pub use sources::{PREFIXES_MAX, Ports, SourcePrefix, Sources};
 
 #[cfg(test)]
 mod tests;

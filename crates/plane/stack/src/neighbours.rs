@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use base::Nanos;
+use base::{Nanos, PortId};
 
 use crate::routes::{NextHop, Route};
 
@@ -98,6 +98,11 @@ impl Neighbours {
                 self.ask(remote, user, now);
             }
         }
+    }
+
+    /// Whether an address is known, and by that port.
+    pub(crate) fn is_known_by(&self, remote: IpAddr, port: PortId) -> bool {
+        self.known.get(&remote).is_some_and(|known| known.route.port() == port)
     }
 
     fn was_asked(&self, remote: IpAddr, now: Nanos) -> bool {

@@ -50,6 +50,11 @@ impl Route {
         Some(Self { port, vlan_tci, header, header_bytes: header_bytes as u8 })
     }
 
+    /// The port that it leads by.
+    pub(crate) fn port(&self) -> PortId {
+        self.port
+    }
+
     /// A way that somebody else has found.
     pub(crate) fn of_next_hop(next_hop: &NextHop) -> Option<Self> {
         let mut header = [0; HEADER_MAX];

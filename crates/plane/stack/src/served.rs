@@ -16,6 +16,7 @@ mod drain_slot;
 mod evict;
 mod moving;
 mod options;
+mod outbox;
 mod outgoing;
 mod paced;
 mod park;
@@ -26,7 +27,7 @@ mod rounds;
 mod stats;
 mod unresolved;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,16 +38,17 @@ use crate::app_sockets::AppSockets;
 use crate::command_queue::{CommandQueue, Post};
 use crate::neighbours::Neighbours;
 use crate::rings::Rings;
+use crate::sources::Sources;
 use bound::Bound;
 use client::Client;
 pub(crate) use conn::Conn;
+use outbox::Outbox;
 pub(crate) use outgoing::Sending;
 use paced::Paced;
 use parked::Parked;
 use ports::Ports;
 use rounds::Rounds;
 pub(crate) use stats::Stats;
-use unresolved::Unresolved;
 
 /// Marked slots that are drained in one turn, of all programs, so that what came meanwhile does not
 /// wait for long. (At most 63 more: marks are taken by words.)
@@ -78,14 +80,12 @@ pub(crate) struct Sockets {
     now: Nanos,
     /// UDP sockets, of all applications.
     datagrams: Ports,
-    /// Those of them that have written something.
-    to_send: Rounds<(u16, u32)>,
+    /// What they have to send.
+    outbox: Outbox,
+    /// Where first packets may come from.
+    sources: Option<Arc<Sources>>,
     /// Programs with marked slots that wait for their turn.
     ready: Rounds<u16>,
-    /// Those that end when what they have written has left.
-    ending: BTreeSet<(u16, u32)>,
-    /// Datagrams that wait for their next hop.
-    unresolved: Unresolved,
     /// Sockets to be shown at the end of the turn.
     touched: Vec<(u16, u32)>,
     /// What waits for a moment.
@@ -107,10 +107,9 @@ impl Sockets {
             parked: Parked::default(),
             now: Nanos::ZERO,
             datagrams: Ports::default(),
-            to_send: Rounds::default(),
+            outbox: Outbox::default(),
+            sources: None,
             ready: Rounds::default(),
-            ending: BTreeSet::new(),
-            unresolved: Unresolved::default(),
             touched: Vec::new(),
             paced: Paced::default(),
             owed_since: None,
@@ -141,6 +140,11 @@ impl Sockets {
     /// Whether applications have not answered yet to what they were told, and since when.
     pub(crate) fn owed_since(&self) -> Option<Nanos> {
         self.owed_since
+    }
+
+    /// Where first packets may come from, if that is asked.
+    pub(crate) fn sources(&self) -> Option<&Sources> {
+        self.sources.as_deref()
     }
 
     /// What happened so far.

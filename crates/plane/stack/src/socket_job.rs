@@ -210,8 +210,7 @@ impl Job for SocketJob {
         }
         if is_due {
             let Self { engine, routes, spares, events, counts, .. } = self;
-            let mut press =
-                Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
+            let mut press = Press::plain(routes, spares, outlet, events, counts);
             engine.expire(now, &mut press);
         }
         let told = self.events.len() + usize::from(is_asked);

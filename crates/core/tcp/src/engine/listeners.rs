@@ -148,7 +148,11 @@ impl Engine {
     ) {
         let flags = arrived.header.flags;
         let has = |flag| flags & flag != 0;
-        if has(tcp::RST) || !is_possible(&key) {
+        if !is_possible(&key) || !out.may_come(&key, arrived.route) {
+            self.shared.counters.bad_source += 1;
+            return;
+        }
+        if has(tcp::RST) {
             self.shared.counters.no_flow += 1;
             return;
         }
@@ -309,8 +313,9 @@ impl Engine {
 /// not of an end with itself.
 fn is_possible(key: &FlowKey) -> bool {
     let is_host = |address: IpAddr| match address {
-        IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast() && !v4.is_unspecified(),
-        IpAddr::V6(v6) => !v6.is_multicast() && !v6.is_unspecified(),
+        // Net zero, loopback, groups, and what is reserved (240.0.0.0/4, the broadcast in it).
+        IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),
+        IpAddr::V6(v6) => !v6.is_multicast() && !v6.is_unspecified() && !v6.is_loopback(),
     };
     let (source, destination) = (key.source(), key.destination());
     is_host(source.ip()) && is_host(destination.ip()) && source != destination

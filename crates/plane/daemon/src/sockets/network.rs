@@ -12,6 +12,7 @@ use super::examine;
 use super::firewall::Firewall;
 use super::interfaces::Interfaces;
 use super::routes::{Link, Neighbours};
+use super::sources::SourceRoutes;
 
 /// What the kernel says of this thread's network namespace.
 pub(super) struct Network {
@@ -21,6 +22,8 @@ pub(super) struct Network {
     pub(super) interfaces: Interfaces,
     pub(super) firewall: Firewall,
     pub(super) control_groups: ControlGroups,
+    /// Where first packets may come from.
+    pub(super) sources: SourceRoutes,
 }
 
 impl Network {
@@ -33,12 +36,14 @@ impl Network {
         names: Vec<(u32, String, bool)>,
         is_firewall_ignored: bool,
     ) -> Result<Self, SysError> {
+        let sources = SourceRoutes::new(links.clone(), &names);
         Ok(Self {
             namespace: examine::own_namespace()?,
             neighbours: Neighbours::new(links)?,
             interfaces: Interfaces::new(names),
             firewall: Firewall::watch(is_firewall_ignored)?,
             control_groups: ControlGroups::new(is_firewall_ignored),
+            sources,
         })
     }
 

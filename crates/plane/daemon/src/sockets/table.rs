@@ -16,6 +16,7 @@ mod memory;
 mod named;
 mod rights;
 mod rows;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod udp;

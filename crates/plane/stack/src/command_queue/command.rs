@@ -10,6 +10,7 @@ use crate::app_sockets::AppSockets;
 use crate::datagrams::Datagrams;
 use crate::eviction::Eviction;
 use crate::routes::NextHop;
+use crate::sources::Sources;
 
 /// What workers are told.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub enum Command {
         /// Its way and our address on it.
         next_hop: Option<(NextHop, std::net::IpAddr)>,
     },
+    /// Where first packets may come from, from now on; none: anywhere.
+    Sources(Option<Arc<Sources>>),
     /// The last descriptor of a socket was closed, or its application is to have it no more.
     Close {
         /// Whose.
@@ -92,6 +95,7 @@ impl Command {
             | Self::Remove { .. }
             | Self::Resolved { .. }
             | Self::Evict(_)
+            | Self::Sources(_)
             | Self::Adopt => None,
         }
     }

@@ -109,6 +109,10 @@ impl State {
                 self.standing.retain(|other| other.socket() != Some((*app, *slot)));
                 self.opens.retain(|other| other.socket() != Some((*app, *slot)));
             }
+            Command::Sources(_) => {
+                self.standing.retain(|other| !matches!(other, Command::Sources(_)));
+                self.standing.push(command.clone());
+            }
             Command::Connect { .. }
             | Command::Resolved { .. }
             | Command::Evict(_)

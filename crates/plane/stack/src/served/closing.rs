@@ -86,7 +86,7 @@ impl Sockets {
         }
         self.clients[usize::from(app)] = None;
         self.ready.forget_idle();
-        self.to_send.forget_idle();
+        self.outbox.waiting.forget_idle();
     }
 
     /// Ends a socket: the slot is free, the flow goes on to its own end.

@@ -76,12 +76,13 @@ impl Sockets {
             }
             Command::Bind(socket) => self.bind(socket),
             Command::Evict(eviction) => self.evict(&eviction, engine, now),
+            Command::Sources(sources) => self.sources = sources,
             Command::Adopt => self.adopt_stranded(engine, rings),
             Command::Resolved { remote, next_hop } => {
                 let next_hop = next_hop.as_ref().map(|(next_hop, local)| (next_hop, *local));
                 neighbours.set(remote, next_hop, now);
                 match next_hop {
-                    Some(_) => self.unresolved.hurry(),
+                    Some(_) => self.outbox.unresolved.hurry(),
                     None => self.unreachable_address(remote),
                 }
             }

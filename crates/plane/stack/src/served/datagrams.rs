@@ -30,7 +30,7 @@ impl Sockets {
 
     /// Ends a UDP socket at once; false: there is none.
     pub(super) fn end_datagrams(&mut self, app: u16, slot: u32) -> bool {
-        self.ending.remove(&(app, slot));
+        self.outbox.ending.remove(&(app, slot));
         let Some(socket) = self.datagrams.remove((app, slot)) else { return false };
         // Before its slot is another socket's.
         let generation = socket.app.server.generation(slot);
@@ -42,7 +42,7 @@ impl Sockets {
 
     /// Ends a UDP socket when what it has written has left.
     pub(super) fn finish_datagrams(&mut self, app: u16, slot: u32) {
-        self.ending.insert((app, slot));
+        self.outbox.ending.insert((app, slot));
         self.will_send(app, slot);
     }
 
@@ -90,7 +90,7 @@ impl Sockets {
     pub(super) fn will_send(&mut self, app: u16, slot: u32) {
         if !self.datagrams.set_queued((app, slot), true) {
             let user = self.client(app).map_or(0, |client| client.streams.user);
-            self.to_send.push(user, (app, slot));
+            self.outbox.waiting.push(user, (app, slot));
         }
     }
 

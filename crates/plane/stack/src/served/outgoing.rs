@@ -69,21 +69,21 @@ impl Sockets {
     pub(crate) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         self.send_unresolved(sending, now);
         // Those that are there now; what is left of a socket waits for the next turn.
-        for _ in 0..self.to_send.len() {
+        for _ in 0..self.outbox.waiting.len() {
             if sending.spares.is_empty() || sending.outlet.room() == 0 {
                 // They keep their places: who comes first in every turn takes all frames.
                 self.paced.wake_at(now + FRAMES_AFTER);
                 break;
             }
-            let Some((_, (app, slot))) = self.to_send.pop() else { break };
+            let Some((_, (app, slot))) = self.outbox.waiting.pop() else { break };
             self.datagrams.set_queued((app, slot), false);
             let Some(socket) = self.datagrams_of(app, slot) else {
                 // Another worker has ended it.
                 self.end_datagrams(app, slot);
                 continue;
             };
-            match drain(&socket, sending, &mut self.unresolved, &mut self.stats, now) {
-                Drained::Empty if self.ending.contains(&(app, slot)) => {
+            match drain(&socket, sending, &mut self.outbox.unresolved, &mut self.stats, now) {
+                Drained::Empty if self.outbox.ending.contains(&(app, slot)) => {
                     self.end_datagrams(app, slot);
                     continue;
                 }
@@ -100,7 +100,7 @@ impl Sockets {
         for (remote, user) in sending.neighbours.questions() {
             self.post.say(SocketEvent::Unresolved { remote, user });
         }
-        if let Some(due) = self.unresolved.next_deadline() {
+        if let Some(due) = self.outbox.unresolved.next_deadline() {
             self.paced.wake_at(due);
         }
     }
@@ -113,7 +113,7 @@ impl Sockets {
     /// Nobody answers at an address, or no route leads there: what waits for it is dropped, and who
     /// is connected to it is told, as by Linux.
     pub(super) fn unreachable_address(&mut self, remote: IpAddr) {
-        for held in self.unresolved.take(remote) {
+        for held in self.outbox.unresolved.take(remote) {
             count(&mut self.stats, Obstacle::NoRoute);
             let socket = held.socket;
             let words = socket.app.server.memory().slot(socket.slot);
@@ -128,7 +128,7 @@ impl Sockets {
     /// too long.
     fn send_unresolved(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         let stats = &mut self.stats;
-        self.unresolved.retry(now, |held| {
+        self.outbox.unresolved.retry(now, |held| {
             let Held { socket, remote, local, payload, until } = held;
             let (remote, local) = (Some(*remote), *local);
             let copy = |to: &mut [u8]| {

@@ -34,6 +34,14 @@ impl SocketJob {
                 }
                 Arrival::Datagram(key, payload) => {
                     let taker = sockets.as_mut();
+                    let (source, port) = (key.source().ip(), frame.meta().port);
+                    if !neighbours.is_known_by(source, port)
+                        && let Some(sources) = taker.as_ref().and_then(|of| of.sources())
+                        && !sources.may_come(source, port)
+                    {
+                        counts.add(SocketCounter::SourcesElsewhere, 1);
+                        continue;
+                    }
                     let user = taker.and_then(|sockets| sockets.deliver(&key, payload, now));
                     // Not of what nobody wanted: its sender may have invented any number of
                     // addresses.
@@ -50,10 +58,11 @@ impl SocketJob {
                 Arrival::NotTcp => counts.add(SocketCounter::NotTcp, 1),
             }
         }
-        let mut press =
-            Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
+        let mut press = Press::plain(routes, spares, outlet, events, counts);
+        press.sources = sockets.as_ref().and_then(|sockets| sockets.sources());
         engine.receive(now, &incoming, &mut context.rings, &mut press);
         drop(incoming);
+        let mut press = Press::plain(routes, spares, outlet, events, counts);
         for error in errors {
             match (error.key.protocol(), error.kind) {
                 (Protocol::Udp, _) => {
@@ -123,8 +132,7 @@ impl SocketJob {
                 continue;
             }
             if service.advance(engine, context, flow, now) {
-                let mut press =
-                    Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
+                let mut press = Press::plain(routes, spares, outlet, events, counts);
                 let _ = engine.close(flow, &mut press);
             }
         }
@@ -141,8 +149,8 @@ impl SocketJob {
 
     pub(super) fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
         let Self { engine, context, routes, spares, events, counts, wanted, joins, .. } = self;
-        let (gso_batch, joins) = (None, *joins);
-        let mut press = Press { routes, spares, outlet, events, counts, gso_batch, joins };
+        let mut press = Press::plain(routes, spares, outlet, events, counts);
+        press.joins = *joins;
         engine.transmit(now, &mut context.rings, &mut press);
         press.finish();
         let has_more = engine.next_deadline().is_some_and(|due| due <= now);

@@ -10,6 +10,7 @@ mod opened;
 mod rate;
 mod room;
 mod shares;
+mod sources;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

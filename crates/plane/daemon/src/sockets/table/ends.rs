@@ -39,9 +39,14 @@ impl SocketTable {
             said.into_iter().for_each(|text| log::warn(text));
             for Moved { from, to, mac } in moved {
                 self.network.neighbours.renumber(from, to, mac);
+                self.network.sources.renumber(from, to);
                 self.claimed.rights.renumber(from, to);
             }
         }
+        if changed.links || changed.addresses || changed.routes {
+            self.network.sources.note_change(now);
+        }
+        self.tend_sources(now);
         if changed.links || changed.addresses {
             self.follow_addresses(claims);
             let addresses = self.network.neighbours.host_addresses();
@@ -72,6 +77,7 @@ impl SocketTable {
             self.network.neighbours.next_deadline(),
             self.network.firewall.next_deadline(is_anybody_served),
             self.network.control_groups.next_deadline(is_anybody_served),
+            self.network.sources.next_deadline(),
             // Whoever waits for the last one to close wants to hear of it soon.
             if self.apps.is_draining() {
                 sys::clock::now() + DRAIN_EVERY
