@@ -193,11 +193,11 @@ impl Sockets {
     ) -> bool {
         let mut has_acted = self.read_commands(COMMANDS, engine, rings, neighbours, now, out);
         if now >= self.paced.until() {
-            for (local, remote) in self.paced.take_opens(now) {
+            for (local, remote) in self.paced.take_opens(LOOKS, now) {
                 self.post.call_for(local, remote);
                 self.post.wake_others();
             }
-            for (app, slot) in self.paced.take_sockets() {
+            for (app, slot) in self.paced.take_sockets(LOOKS, now) {
                 self.drain_slot(app, slot, engine, rings, now, out);
             }
             self.try_parked(engine, rings);

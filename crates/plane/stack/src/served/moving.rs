@@ -46,7 +46,7 @@ impl Sockets {
         });
         let stranded = stranded.collect();
         self.post.strand(stranded);
-        for (local, remote) in self.paced.take_opens(Nanos::FAR_FUTURE) {
+        for (local, remote) in self.paced.take_opens(usize::MAX, Nanos::FAR_FUTURE) {
             self.post.call_for(local, remote);
         }
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::ops::Bound;
 
 use base::Nanos;
 
@@ -10,6 +11,8 @@ use base::Nanos;
 #[derive(Debug)]
 pub(super) struct Paced {
     sockets: BTreeSet<(u16, u32)>,
+    /// The socket that was taken last: those behind it are next.
+    last_taken: (u16, u32),
     /// Own address, peer, and when its SYN may leave. Each has a socket, which bounds them.
     opens: Vec<(SocketAddr, SocketAddr, Nanos)>,
     until: Nanos,
@@ -17,7 +20,12 @@ pub(super) struct Paced {
 
 impl Default for Paced {
     fn default() -> Self {
-        Self { sockets: BTreeSet::new(), opens: Vec::new(), until: Nanos::FAR_FUTURE }
+        Self {
+            sockets: BTreeSet::new(),
+            last_taken: (u16::MAX, u32::MAX),
+            opens: Vec::new(),
+            until: Nanos::FAR_FUTURE,
+        }
     }
 }
 
@@ -45,15 +53,67 @@ impl Paced {
         self.wake_at(due);
     }
 
-    /// It is time: the sockets to look at.
-    pub(super) fn take_sockets(&mut self) -> BTreeSet<(u16, u32)> {
+    /// It is time: up to `most` of the sockets to look at, in turn. The others are due at once.
+    pub(super) fn take_sockets(&mut self, most: usize, now: Nanos) -> Vec<(u16, u32)> {
         self.until = self.opens.iter().map(|(.., due)| *due).min().unwrap_or(Nanos::FAR_FUTURE);
-        std::mem::take(&mut self.sockets)
+        let behind = (Bound::Excluded(self.last_taken), Bound::Unbounded);
+        let before = ..=self.last_taken;
+        let turn = self.sockets.range(behind).chain(self.sockets.range(before));
+        let taken: Vec<_> = turn.copied().take(most).collect();
+        for socket in &taken {
+            self.sockets.remove(socket);
+            self.last_taken = *socket;
+        }
+        if !self.sockets.is_empty() {
+            self.wake_at(now);
+        }
+        taken
     }
 
-    /// Connections that may be opened by `now`.
-    pub(super) fn take_opens(&mut self, now: Nanos) -> Vec<(SocketAddr, SocketAddr)> {
+    /// Up to `most` connections that may be opened by `now`, those first that wait longest.
+    pub(super) fn take_opens(&mut self, most: usize, now: Nanos) -> Vec<(SocketAddr, SocketAddr)> {
         let due = self.opens.extract_if(.., |(.., due)| *due <= now);
-        due.map(|(local, remote, _)| (local, remote)).collect()
+        due.take(most).map(|(local, remote, _)| (local, remote)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanos = Nanos::from_secs(7);
+
+    #[test]
+    fn however_many_sockets_wait_some_are_taken_at_once_and_each_has_its_turn() {
+        let mut paced = Paced::default();
+        let all = (0..4).flat_map(|app| (0..250).map(move |slot| (app, slot)));
+        all.clone().for_each(|(app, slot)| paced.look_at(app, slot, NOW));
+        let mut taken = BTreeSet::new();
+        for _ in 0..4 {
+            assert!(paced.until() <= NOW, "what is left is forgotten");
+            let some = paced.take_sockets(256, NOW);
+            assert!(some.len() <= 256, "{} at once", some.len());
+            for (app, slot) in some {
+                taken.insert((app, slot));
+                // Its user may still not send.
+                paced.look_at(app, slot, NOW);
+            }
+        }
+        assert_eq!(taken, all.collect(), "some wait behind those that were looked at");
+    }
+
+    #[test]
+    fn however_many_connections_are_due_some_are_opened_at_once_in_their_order() {
+        let mut paced = Paced::default();
+        let local = SocketAddr::from(([10, 0, 0, 2], 1));
+        for port in 0..100 {
+            paced.open_at(local, SocketAddr::from(([10, 0, 0, 1], port)), NOW);
+        }
+        for first in [0, 40, 80] {
+            let some = paced.take_opens(40, NOW);
+            assert!(some.len() <= 40 && some[0].1.port() == first, "{some:?}");
+            paced.take_sockets(1, NOW);
+            assert_eq!(paced.until() <= NOW, first < 80);
+        }
     }
 }
