@@ -16,9 +16,7 @@
 
 #[cfg(not(loom))]
 mod backlog;
-#[cfg(not(loom))]
 mod budget;
-#[cfg(not(loom))]
 mod free_indexes;
 #[cfg(not(loom))]
 mod heap;
@@ -26,9 +24,7 @@ mod heap;
 mod host_addresses;
 #[cfg(not(loom))]
 mod layout;
-#[cfg(not(loom))]
 mod lock;
-#[cfg(not(loom))]
 mod quota;
 mod ready_bits;
 #[cfg(not(loom))]
@@ -42,17 +38,17 @@ mod server;
 #[cfg(not(loom))]
 mod slot;
 
+pub use budget::Budget;
+pub use free_indexes::FreeIndexes;
+pub use lock::{Holder, Locked, SlotLock};
 pub use piece::Piece;
+pub use quota::Quota;
 pub use ready_bits::ReadyBits;
 #[cfg(not(loom))]
 pub use {
     backlog::{Backlog, Entry},
-    budget::Budget,
-    free_indexes::FreeIndexes,
     heap::Heap,
     layout::{POLLERS_MAX, SLOTS_MAX, Side, SocketMemory, SocketSizes, WORKERS_MAX},
-    lock::{Locked, SlotLock},
-    quota::Quota,
     record::{HEADER_BYTES, PAYLOAD_MAX, Record},
     ring::{RingDesc, RingMemory},
     server::SocketServer,
@@ -63,3 +59,6 @@ pub use {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -4,7 +4,7 @@
 //! that a ring has touched stay after it is given back, so what counts here is what was touched
 //! and not discarded since.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// A ring up to this length (base-2 logarithm of bytes) may take the last quarter of a budget: a
 /// connection begins with no more. What is longer has grown, or is for datagrams, and can do

@@ -1,6 +1,6 @@
 //! Numbers below a limit, lent out and taken back by any number of threads without a lock.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Which of `count` places are free.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl FreeIndexes {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

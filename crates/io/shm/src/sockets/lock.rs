@@ -4,7 +4,7 @@
 //! daemon never takes it. It holds the holder's thread number, so that a process killed in the
 //! middle of a call keeps nobody out.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 /// What became of an attempt.
 #[derive(Debug)]
@@ -13,6 +13,19 @@ pub enum Locked<'a> {
     Ours(SlotLock<'a>),
     /// It is ours already: a signal's handler has interrupted its own thread.
     Reentered,
+    /// Nobody who copies bytes has it: its word was written by somebody else.
+    Invented,
+}
+
+/// What the number in a lock's word stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A thread that lives, and will let go.
+    Lives,
+    /// A thread that is gone, or never was.
+    IsDead,
+    /// One that has had it for longer than any copy takes.
+    IsInvented,
 }
 
 /// A held lock.
@@ -23,38 +36,55 @@ pub struct SlotLock<'a> {
 }
 
 /// Looks before a holder is suspected to be dead.
-const LOOKS: u32 = 1000;
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 1000 };
 
 impl<'a> SlotLock<'a> {
-    /// Takes the lock for the thread `me`, waiting while another holds it; `is_alive` says
-    /// whether a thread of that number lives.
+    /// Takes the lock for the thread `me`, waiting while another holds it; `ask` says what is behind
+    /// the number of the holder, and is asked now and then while it waits.
     #[inline]
-    pub fn acquire(word: &'a AtomicU32, me: u32, is_alive: impl Fn(u32) -> bool) -> Locked<'a> {
+    pub fn acquire(word: &'a AtomicU32, me: u32, ask: impl FnMut(u32) -> Holder) -> Locked<'a> {
         match word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Locked::Ours(Self { word, holder: me }),
             Err(holder) if holder == me => Locked::Reentered,
-            Err(_) => Locked::Ours(Self::wait(word, me, is_alive)),
+            Err(_) => Self::wait(word, me, ask).map_or(Locked::Invented, Locked::Ours),
         }
     }
 
     #[cold]
-    fn wait(word: &'a AtomicU32, me: u32, is_alive: impl Fn(u32) -> bool) -> Self {
+    fn wait(word: &'a AtomicU32, me: u32, mut ask: impl FnMut(u32) -> Holder) -> Option<Self> {
         let mut looks = 0_u32;
         loop {
             let holder = word.load(Ordering::Relaxed);
-            let may_take = holder == 0 || (looks % LOOKS == LOOKS - 1 && !is_alive(holder));
+            let mut may_take = holder == 0;
+            if !may_take && looks % LOOKS == LOOKS - 1 {
+                match ask(holder) {
+                    Holder::Lives => {}
+                    Holder::IsDead => may_take = true,
+                    Holder::IsInvented => return None,
+                }
+            }
             if may_take
                 && word.compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
-                return Self { word, holder: me };
+                return Some(Self { word, holder: me });
             }
-            looks += 1;
-            match looks {
-                0..20 => std::hint::spin_loop(),
-                _ => std::thread::yield_now(),
-            }
+            looks = looks.wrapping_add(1);
+            pause(looks);
         }
     }
+}
+
+#[cfg(not(loom))]
+fn pause(looks: u32) {
+    match looks {
+        0..20 => std::hint::spin_loop(),
+        _ => std::thread::yield_now(),
+    }
+}
+
+#[cfg(loom)]
+fn pause(_: u32) {
+    loom::thread::yield_now();
 }
 
 impl Drop for SlotLock<'_> {

@@ -4,10 +4,8 @@
 //! are the user's. So the count is kept here, outside of all of them, and what a region still has
 //! when it goes is given back for it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use super::budget::Budget;
+use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering};
 
 /// Counts and their limits; shared by any number of regions and threads.
 #[derive(Debug)]

@@ -246,10 +246,12 @@ fn a_backlog_gives_each_connection_once_whatever_its_application_writes() {
 fn a_lock_is_taken_from_the_dead_and_not_from_the_living() {
     let (_server, app) = pair();
     let lock = &app.slot(0).expect("there is one").rx_lock;
-    let Locked::Ours(held) = SlotLock::acquire(lock, 7, |_| true) else { panic!("it was free") };
-    assert!(matches!(SlotLock::acquire(lock, 7, |_| true), Locked::Reentered));
+    let Locked::Ours(held) = SlotLock::acquire(lock, 7, |_| Holder::Lives) else {
+        panic!("it was free")
+    };
+    assert!(matches!(SlotLock::acquire(lock, 7, |_| Holder::Lives), Locked::Reentered));
     // The holder's thread has ended without letting go.
-    let Locked::Ours(stolen) = SlotLock::acquire(lock, 8, |holder| holder != 7) else {
+    let Locked::Ours(stolen) = SlotLock::acquire(lock, 8, |_| Holder::IsDead) else {
         panic!("it was taken")
     };
     drop(held);

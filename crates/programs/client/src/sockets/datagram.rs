@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 use shm::sockets::{Asks, Kind, Piece, RingDesc, SlotState};
 
-use super::lock;
 use super::receive::ReceiveFlags;
 use super::slot::{Nonsense, Slot, Stretch};
 use super::socket::Socket;
@@ -40,7 +39,7 @@ impl Socket {
         mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
     ) -> Result<Received, Errno> {
         let slot = self.slot()?;
-        let _lock = lock::hold(&slot.words.rx_lock)?;
+        let _lock = slot.hold(&slot.words.rx_lock)?;
         loop {
             match slot.datagram_view().receive() {
                 Verdict::Copy => {}
@@ -94,7 +93,7 @@ impl Socket {
         if to.is_some_and(|to| slot.region.memory.is_host_address(to.ip())) {
             return Err(Errno::HOSTUNREACH);
         }
-        let _lock = lock::hold(&slot.words.tx_lock)?;
+        let _lock = slot.hold(&slot.words.tx_lock)?;
         loop {
             match slot.datagram_view().send() {
                 Verdict::Copy => {}

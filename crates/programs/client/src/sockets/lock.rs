@@ -5,11 +5,12 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
-use shm::sockets::{Locked, SlotLock};
+use shm::sockets::{Holder, Locked, SlotLock};
 use sys::thread;
 
 /// Takes the lock, and waits for it if another thread has it.
@@ -20,9 +21,57 @@ use sys::thread;
 /// told EAGAIN.
 #[inline]
 pub(crate) fn hold(word: &AtomicU32) -> Result<SlotLock<'_>, Errno> {
-    match SlotLock::acquire(word, own_number(), |holder| !is_dead(holder)) {
+    let ask = |holder| if is_dead(holder) { Holder::IsDead } else { Holder::Lives };
+    match SlotLock::acquire(word, own_number(), ask) {
+        Locked::Ours(lock) => Ok(lock),
+        Locked::Reentered | Locked::Invented => Err(Errno::DEADLK),
+    }
+}
+
+/// No call copies for longer than this while its thread can run.
+const COPY_MAX: Duration = Duration::from_secs(3);
+
+/// What one look adds to the wait at most: time in which this process was stopped, and the holder
+/// with it, says nothing about the holder.
+const LOOK_MAX: Duration = Duration::from_millis(20);
+
+/// The same in memory that a neighbour maps too. It can write the number of any living thread into
+/// the word, and nobody waits for that one for longer than [`COPY_MAX`].
+///
+/// # Errors
+/// As for [`hold`]; ECONNRESET: the neighbour has written into it.
+#[inline]
+pub(crate) fn hold_beside_a_neighbour(word: &AtomicU32) -> Result<SlotLock<'_>, Errno> {
+    let mut wait = Wait::default();
+    match SlotLock::acquire(word, own_number(), |holder| wait.judge(holder)) {
         Locked::Ours(lock) => Ok(lock),
         Locked::Reentered => Err(Errno::DEADLK),
+        Locked::Invented => Err(Errno::CONNRESET),
+    }
+}
+
+/// How long one holder has been waited for.
+#[derive(Default)]
+struct Wait {
+    /// The holder, and when it was last looked at.
+    last: Option<(u32, Instant)>,
+    waited: Duration,
+}
+
+impl Wait {
+    fn judge(&mut self, holder: u32) -> Holder {
+        if is_dead(holder) {
+            return Holder::IsDead;
+        }
+        let now = Instant::now();
+        match self.last.replace((holder, now)) {
+            // One that a signal has stopped in its copy lets go when it goes on.
+            Some((same, at)) if same == holder && !matches!(state(holder), Some(b'T' | b't')) => {
+                self.waited += now.duration_since(at).min(LOOK_MAX);
+            }
+            _ => self.waited = Duration::ZERO,
+        }
+        if self.waited > COPY_MAX { Holder::IsInvented } else { Holder::Lives }
     }
 }
 
@@ -97,6 +146,18 @@ mod tests {
         assert_eq!(hold(&word).expect_err("it is held here"), Errno::DEADLK);
         drop(held);
         assert!(hold(&word).is_ok());
+    }
+
+    #[test]
+    fn time_in_which_the_waiting_process_was_stopped_is_not_held_against_the_holder() {
+        let long_ago = Instant::now().checked_sub(10 * COPY_MAX).expect("the machine is up");
+        // Process 1 lives for ever.
+        let mut wait = Wait { last: Some((1, long_ago)), waited: Duration::ZERO };
+        assert_eq!(wait.judge(1), Holder::Lives, "one look");
+        wait.waited = COPY_MAX;
+        wait.last = Some((1, long_ago));
+        assert_eq!(wait.judge(1), Holder::IsInvented);
+        assert_eq!(wait.judge(thread::tid()), Holder::Lives, "another holder begins anew");
     }
 
     #[test]

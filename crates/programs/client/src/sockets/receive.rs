@@ -5,7 +5,6 @@ use std::sync::atomic::{Ordering, fence};
 use rustix::io::Errno;
 use shm::sockets::{Piece, RingDesc, SlotOption};
 
-use super::lock;
 use super::slot::{Nonsense, Slot, Stretch};
 use super::socket::Socket;
 use super::verdict::Verdict;
@@ -33,7 +32,7 @@ impl Socket {
         mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let slot = self.slot()?;
-        let _lock = lock::hold(&slot.words.rx_lock)?;
+        let _lock = slot.hold(&slot.words.rx_lock)?;
         if let Ok(unread) = slot.unread()
             && unread.tail > unread.head
             && !self.is_listener()
@@ -87,7 +86,7 @@ impl Socket {
     /// EINVAL: there is none, or it was read already. EAGAIN: it was announced and has not come.
     pub fn receive_urgent(&self) -> Result<u8, Errno> {
         let slot = self.slot()?;
-        let _lock = lock::hold(&slot.words.rx_lock)?;
+        let _lock = slot.hold(&slot.words.rx_lock)?;
         let mark = slot.urgent_mark();
         let unread = slot.unread().map_err(|Nonsense| Errno::INVAL)?;
         let at = mark.checked_sub(2).filter(|&at| at >= unread.head).ok_or(Errno::INVAL)?;

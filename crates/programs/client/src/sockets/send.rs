@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 use shm::sockets::{Asks, Piece, RingDesc, SlotOption, SlotState, TX_GROW_SHIFT};
 
-use super::lock;
 use super::slot::{Nonsense, Slot, Stretch};
 use super::socket::Socket;
 use super::verdict::Verdict;
@@ -46,7 +45,7 @@ impl Socket {
         mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let slot = self.slot()?;
-        let _lock = lock::hold(&slot.words.tx_lock)?;
+        let _lock = slot.hold(&slot.words.tx_lock)?;
         loop {
             match slot.view().send() {
                 Verdict::Copy => {}

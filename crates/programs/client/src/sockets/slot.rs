@@ -4,11 +4,14 @@
 //! A word that another application or a broken daemon may have written is checked: an impossible
 //! position breaks the connection, and never leads to a copy from a wrong place.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
-use shm::sockets::{Asks, Backlog, Kind, Piece, RingDesc, SlotOption, SlotState, SlotWords};
+use shm::sockets::{
+    Asks, Backlog, Kind, Piece, RingDesc, SlotLock, SlotOption, SlotState, SlotWords,
+};
 
+use super::lock;
 use super::region::Region;
 use super::verdict::{Phase, SocketView};
 
@@ -61,6 +64,23 @@ impl<'a> Slot<'a> {
     pub(crate) fn new(region: &'a Region, slot: u32, words: &'a SlotWords) -> Self {
         let peer = region.peer(slot).map(|(_, words)| words);
         Self { region, slot, words, peer }
+    }
+
+    /// Takes the lock of one direction of it, and waits for it if another thread has it.
+    ///
+    /// # Errors
+    /// EDEADLK: see [`lock::hold`]. ECONNRESET: the neighbour at the other end has written into the
+    /// lock, and the connection is over.
+    #[inline]
+    pub(crate) fn hold(&self, word: &'a AtomicU32) -> Result<SlotLock<'a>, Errno> {
+        if self.peer.is_none() {
+            return lock::hold(word);
+        }
+        lock::hold_beside_a_neighbour(word).inspect_err(|error| {
+            if *error == Errno::CONNRESET {
+                self.break_off(*error);
+            }
+        })
     }
 
     /// What can be read. Another thread may read meanwhile, unless the caller has the lock.
