@@ -411,7 +411,6 @@ fn claim() -> Line {
         test: "moved_flows of sticky: at most 0".to_owned(),
         runs: None,
         holds: Some(true),
-        runs: None,
         because: "0 flows moved".to_owned(),
     })
 }

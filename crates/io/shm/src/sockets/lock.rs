@@ -39,8 +39,8 @@ pub struct SlotLock<'a> {
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 1000 };
 
 impl<'a> SlotLock<'a> {
-    /// Takes the lock for the thread `me`, waiting while another holds it; `ask` says what is behind
-    /// the number of the holder, and is asked now and then while it waits.
+    /// Takes the lock for the thread `me`, waiting while another holds it; `ask` says what is
+    /// behind the number of the holder, and is asked now and then while it waits.
     #[inline]
     pub fn acquire(word: &'a AtomicU32, me: u32, ask: impl FnMut(u32) -> Holder) -> Locked<'a> {
         match word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {

@@ -52,7 +52,12 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
     let deadline = Deadline::of_option(file.receive_timeout());
     loop {
         if flags & libc::MSG_PEEK != 0 && done > 0 {
-            return Served::Done(peek_all(fd, held, start, flags, deadline));
+            let wants_all = flags & libc::MSG_WAITALL != 0;
+            return Served::Done(if wants_all {
+                peek_all(fd, held, start, flags, deadline)
+            } else {
+                Ok(done)
+            });
         }
         match wait::on(fd, held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}

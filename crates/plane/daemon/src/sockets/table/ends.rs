@@ -152,9 +152,9 @@ impl SocketTable {
         }
     }
 
-    /// Writes down whose a slot is. False: the last descriptor of its name was closed already. If its
-    /// worker has given it back from another socket and was not heard yet, what was taken from the
-    /// kernel for that one goes back too.
+    /// Writes down whose a slot is. False: the last descriptor of its name was closed already. If
+    /// its worker has given it back from another socket and was not heard yet, what was taken from
+    /// the kernel for that one goes back too.
     pub(super) fn keep(&mut self, place: SlotKey, record: Record) -> bool {
         if let Some(before) = self.records.remove(place) {
             self.claimed.release(before);
