@@ -58,7 +58,8 @@ pub(super) fn configuration() -> String {
         "A file in TOML. What it does not mention has its default; an unknown key is refused, and \
          so is a value that is out of range. `calisto config check FILE` says everything that is \
          wrong with a file on this machine, and `calisto config example` prints one to begin with. \
-         There is no reload: a change counts when the daemon starts.",
+         `calisto reload`, or SIGHUP, has the daemon read it again: all that has changed holds from \
+         then on, or nothing, and what needs a restart is named.",
     )]);
     let mut current = None;
     for key in config::keys() {
