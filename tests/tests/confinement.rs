@@ -14,6 +14,7 @@ const NET_BIND_SERVICE: u64 = 1 << 10;
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
 const IPC_LOCK: u64 = 1 << 14;
+const DAC_READ_SEARCH: u64 = 1 << 2;
 const SYS_PTRACE: u64 = 1 << 19;
 const SYS_NICE: u64 = 1 << 23;
 const BPF: u64 = 1 << 39;
@@ -96,7 +97,7 @@ fn only_a_process_that_hears_nobody_may_look_at_others() {
     let threads = Thread::threads_of(*looker);
     assert_eq!(threads.len(), 1);
     assert!(threads[0].is_filtered());
-    assert_eq!(threads[0].capabilities(), SYS_PTRACE);
+    assert_eq!(threads[0].capabilities(), DAC_READ_SEARCH | SYS_PTRACE);
 }
 
 #[test]

@@ -152,7 +152,8 @@ impl Role {
             },
             Self::AdminClient => Rights { calls: &[Messages], ..Rights::NOTHING },
             Self::Looker => Rights {
-                capabilities: &[Capability::SysPtrace],
+                // The list of another user's descriptors is a folder of its.
+                capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
                 calls: &[Descriptors, Files, Messages],
                 traces: true,
                 ..Rights::NOTHING
