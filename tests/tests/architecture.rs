@@ -24,6 +24,24 @@ fn every_step_of_every_way_names_a_function_that_exists() {
 }
 
 #[test]
+fn every_bound_is_in_the_file_that_the_page_names() {
+    let mut bounds = 0;
+    for line in text("docs/internals/bounds.md").lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, _, file, name, _] = cells[..] else { continue };
+        let (Some(file), Some(name)) = (code(file), code(name)) else { continue };
+        bounds += 1;
+        let source = std::fs::read_to_string(root().join(file));
+        let source = source.unwrap_or_else(|error| panic!("{file}: {error}"));
+        let is_there = [format!("const {name}: "), format!("pub {name}: ")]
+            .iter()
+            .any(|words| source.contains(words));
+        assert!(is_there, "{file} has no {name}");
+    }
+    assert!(bounds >= 40, "only {bounds} bounds: has the table changed its form?");
+}
+
+#[test]
 fn a_function_that_is_not_there_is_missed() {
     let rows = "| a | `crates/core/base/src/lib.rs` | `gone` |\n| b | c |\n";
     assert_eq!(steps_of(rows), [("crates/core/base/src/lib.rs".to_owned(), "gone".to_owned())]);
