@@ -32,8 +32,8 @@ pub(crate) fn hold(word: &AtomicU32) -> Result<SlotLock<'_>, Errno> {
 const COPY_MAX: Duration = Duration::from_secs(3);
 
 /// What one look adds to the wait at most: time in which this process was stopped, and the holder
-/// with it, says nothing about the holder.
-const LOOK_MAX: Duration = Duration::from_millis(20);
+/// with it, says nothing about the holder. On a busy machine seconds can lie between two looks.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// The same in memory that a neighbour maps too. It can write the number of any living thread into
 /// the word, and nobody waits for that one for longer than [`COPY_MAX`].
