@@ -11,8 +11,12 @@ use sys::route::{self, Entry, EntryKind, TABLE_MAIN};
 
 use super::routes::Link;
 
-/// Time between two readings of the routes: whoever changes them often has them read late.
-const READ_EVERY: Nanos = Nanos::from_secs(1);
+/// Time between two readings of the routes: whoever changes them often has them read late, and
+/// callers from behind a new one must say again that they are there.
+const READ_EVERY: Nanos = Nanos::from_millis(50);
+
+/// The same where there are too many to be kept: telling them takes the kernel long.
+const READ_MANY_EVERY: Nanos = Nanos::from_secs(10);
 
 /// Tables that are looked into where no rule says otherwise (RT_TABLE_LOCAL, RT_TABLE_DEFAULT).
 const TABLE_LOCAL: u32 = 255;
@@ -72,13 +76,16 @@ impl SourceRoutes {
             }
             Ok(_) => {}
         }
-        let mut entries = Vec::new();
+        let mut entries = Vec::with_capacity(PREFIXES_MAX + 1);
         // One more than is kept says that there are too many.
         let dumped = route::dump(|entry| {
             if entries.len() <= PREFIXES_MAX {
                 entries.push(entry);
             }
         });
+        if entries.len() > PREFIXES_MAX {
+            self.rests_until = now + READ_MANY_EVERY;
+        }
         Some(match dumped {
             Err(_) => Err("the kernel does not say its routes"),
             Ok(was_changed) => {
@@ -195,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_read_at_once_and_the_next_one_a_second_later() {
+    fn a_change_is_read_at_once_and_the_next_one_a_while_later() {
         let mut routes = routes();
         let now = Nanos::from_secs(9);
         assert!(routes.read(now).is_none(), "nothing has changed");
