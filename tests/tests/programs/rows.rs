@@ -223,7 +223,7 @@ pub(crate) const ROWS: &[(&str, &str, &str, &str)] = &[
         "unbound",
         "dpkg-query -W unbound",
         "server",
-        "datagrams over the wire, TCP over the wire and within the host",
+        "TCP over the wire and within the host; datagrams are the kernel's (IP_PMTUDISC_OMIT)",
     ),
     ("dig", "dpkg-query -W bind9-dnsutils", "client", "TCP over the wire and within the host"),
 ];
