@@ -82,7 +82,12 @@ fn a_scenario_of_ones_own_gives_a_table_and_a_file_and_saturation_is_said() {
     let results = folder.0.join("results");
     let (code, out, said) = sim(&results, &[&scenario]);
     assert_eq!(code, Some(0), "{said}");
-    for words in ["One queue", "load (kpps)", "saturated", "holds in 10 of 10 runs: Constant work waits less"] {
+    for words in [
+        "One queue",
+        "load (kpps)",
+        "saturated",
+        "holds in 10 of 10 runs: Constant work waits less",
+    ] {
         assert!(out.contains(words), "{words}: {out}");
     }
     let text = fs::read_to_string(results.join("queue.jsonl")).expect("it was written");

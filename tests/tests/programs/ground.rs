@@ -143,6 +143,18 @@ impl Ground {
     /// Asserts that since `before` at least `bytes` went from the server to the client over the
     /// wire, or none within the host, and that the kernel had no part in it.
     pub(crate) fn was_carried(&self, server: At, client: At, before: whole::Carried, bytes: u64) {
+        self.was_carried_beside(server, client, before, bytes);
+        self.accelerated.all_was_accelerated();
+    }
+
+    /// The same of connections, whatever the program has beside them.
+    pub(crate) fn was_carried_beside(
+        &self,
+        server: At,
+        client: At,
+        before: whole::Carried,
+        bytes: u64,
+    ) {
         let accelerated = &self.accelerated;
         wait_for("the bytes on the way of Calisto", || {
             let now = accelerated.carried();
@@ -156,7 +168,7 @@ impl Ground {
             };
             is_right.then_some(()).ok_or_else(|| format!("{sent} sent, {received} received"))
         });
-        accelerated.all_was_accelerated();
+        accelerated.kernel_has_no_connections();
     }
 
     /// A client of a server here: over the wire, and within the host.
