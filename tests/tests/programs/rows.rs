@@ -223,17 +223,13 @@ pub(crate) const ROWS: &[(&str, &str, &str, &str)] = &[
         "unbound",
         "dpkg-query -W unbound",
         "server",
-        "TCP over the wire and within the host; datagrams are the kernel's (IP_PMTUDISC_OMIT)",
+        "TCP over the wire; datagrams are the kernel's (IP_PMTUDISC_OMIT)",
     ),
-    ("dig", "dpkg-query -W bind9-dnsutils", "client", "TCP over the wire and within the host"),
 ];
 
 /// Programs that were tried and left out, and why.
 pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
-    (
-        "dig by datagrams",
-        "its connected UDP socket is refused to send (EDESTADDRREQ); over TCP it runs",
-    ),
+    ("dig", "it runs, and its sockets stay with the kernel, because it sets TCP_MAXSEG"),
     ("tinyproxy", "it runs, but at times an answer through it never comes; why is not known yet"),
     (
         "erlang gen_tcp",
