@@ -1,9 +1,8 @@
 //! Python's requests with a time limit, which connects without waiting, over TLS.
 
-use std::process::Command;
-
 use whole::{Accelerated, Program, project};
 
+use crate::ground::certificate;
 use crate::install;
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -13,21 +12,6 @@ fn script(name: &str) -> String {
     project().join("tests/programs").join(name).display().to_string()
 }
 
-/// A certificate of `host`, and its key, in the daemon's folder.
-fn certificate(accelerated: &Accelerated, host: &str) -> [String; 2] {
-    let folder = accelerated.daemon().folder();
-    let path = |name: &str| folder.join(name).display().to_string();
-    let (key, certificate) = (path("key.pem"), path("certificate.pem"));
-    let mut openssl = Command::new("openssl");
-    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
-    openssl.args(["-nodes", "-days", "2", "-subj", "/CN=calisto-test", "-addext"]);
-    openssl.arg(format!("subjectAltName=IP:{host}"));
-    openssl.args(["-keyout", &key, "-out", &certificate]);
-    let output = openssl.output().expect("openssl is installed");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    [certificate, key]
-}
-
 #[test]
 fn requests_fetches_over_tls_within_its_time_limit_from_the_wire_and_within_the_host() {
     install();
@@ -35,7 +19,7 @@ fn requests_fetches_over_tls_within_its_time_limit_from_the_wire_and_within_the_
     for is_server_here in [false, true] {
         let side = if is_server_here { accelerated.here() } else { accelerated.there() };
         let host = side.ipv4().to_string();
-        let [certificate, key] = certificate(&accelerated, &host);
+        let [certificate, key] = certificate(accelerated.daemon().folder(), &host);
         let words = [PYTHON, &script("tls.py"), "serve", &host, PORT, &certificate, &key];
         let mut server: Program = match is_server_here {
             true => accelerated.run(&words),
