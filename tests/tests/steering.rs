@@ -1,8 +1,8 @@
 //! Workers, policies and tables change under load: no reply is lost, reordered or harmed.
 
-use admin::{Command, ReplyBody, Target};
+use admin::{Command, CoresStatus, ReplyBody, Target};
 use testbed::Testbed;
-use whole::{Daemon, Flows, bed};
+use whole::{Daemon, Flows, bed, wait_for};
 
 const FLOWS: usize = 300;
 
@@ -86,6 +86,11 @@ fn spread(owned: &[(u16, u32)]) -> usize {
     owned.iter().filter(|(_, groups)| *groups > 0).count()
 }
 
+fn cores(daemon: &Daemon) -> CoresStatus {
+    let ReplyBody::Cores(cores) = daemon.ask(Command::Cores) else { panic!("it has cores") };
+    cores
+}
+
 #[test]
 fn a_change_to_packing_under_load_loses_and_reorders_nothing() {
     let bed = bed();
@@ -99,8 +104,12 @@ fn a_change_to_packing_under_load_loses_and_reorders_nothing() {
     // Whether one is enough for them depends on what else these CPUs do.
     under_load(&bed, || {
         daemon.must(Command::CoresSet { policy: "packing".to_owned() });
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        daemon.wait_until("groups that are settled", |steer| spread(&steer.owned) >= 1);
+        let before = cores(&daemon).ticks;
+        wait_for("a thousand decisions of packing", || {
+            let now = cores(&daemon);
+            assert_eq!(now.policy, "packing");
+            (now.ticks > before + 1000).then_some(()).ok_or_else(|| format!("{now:?}"))
+        });
     });
     for counter in ["drop_hold_overflow", "drop_ring_full", "flow_in_two_workers"] {
         assert_eq!(daemon.counter(counter), 0, "{counter}");
@@ -112,12 +121,7 @@ fn without_a_word_about_it_packing_gives_out_the_cores_of_workers_without_socket
     let bed = bed();
     let more = "[workers]\ncount = 2\narrangement = \"threads\"\n[cores]\nset = [0, 1]\n";
     let daemon = start(&bed, more);
-    let ReplyBody::Cores(cores) = daemon.ask(Command::Cores) else { panic!("it has cores") };
-    assert_eq!(cores.policy, "packing");
-    // How many workers that takes depends on what else these CPUs do.
-    under_load(&bed, || {
-        daemon.wait_until("groups that are settled", |steer| spread(&steer.owned) >= 1);
-    });
+    assert_eq!(cores(&daemon).policy, "packing");
 }
 
 #[test]
