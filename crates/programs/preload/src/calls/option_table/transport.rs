@@ -14,7 +14,7 @@ pub(super) const TCP: &[Row] = rows! {
     9 TCP_DEFER_ACCEPT Early Kernel "";
     10 TCP_WINDOW_CLAMP Early Kernel "";
     11 TCP_INFO Carried Kernel "to be read only";
-    12 TCP_QUICKACK Told Kernel "what is read is acknowledged at once";
+    12 TCP_QUICKACK Told Kernel "the engine decides when to acknowledge, by RFC 9293 and RFC 5681";
     13 TCP_CONGESTION Carried Kernel "reno, cubic, dctcp, timely; any other leaves the socket to the kernel, or is ENOENT";
     14 TCP_MD5SIG Falls Kernel "the data plane signs nothing";
     16 TCP_THIN_LINEAR_TIMEOUTS Told Kernel "";
