@@ -135,13 +135,13 @@ fn push_line<'a>(
     text.push('\n');
 }
 
-/// A whole number with a thin mark between its thousands: 1'234'567.
+/// A whole number with a comma between its thousands, which means nothing to a shell: 1,234,567.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\'');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(
             table.render(),
             "name      packets  note\n\
-             a       1'234'567  x\n\
+             a       1,234,567  x\n\
              longer          7\n"
         );
     }
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn thousands_are_marked() {
-        for (value, text) in [(0, "0"), (999, "999"), (1_000, "1'000"), (65_536, "65'536")] {
+        for (value, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (65_536, "65,536")] {
             assert_eq!(grouped(value), text);
         }
-        assert_eq!(grouped(u64::MAX), "18'446'744'073'709'551'615");
+        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
     }
 }

@@ -235,7 +235,7 @@ pub(super) mod tests {
         let text = render(&status());
         for line in [
             "policy queue_delay, a tick every 5.00 us, which takes 0.31 us",
-            "2'000'000 ticks, 8'200 grants, 8'000 parks, 198 revokes, 2 takes",
+            "2,000,000 ticks, 8,200 grants, 8,000 parks, 198 revokes, 2 takes",
             "   1  held     web           0  -       12.500",
             "   2  leaving  matrix        1  web     12.500",
             "   3  idle     -             -  -       12.500",

@@ -184,8 +184,8 @@ mod tests {
         for part in [
             "because its process ended",
             "7 of them with the application",
-            "any number packets a second and be woken 50'000 times",
-            "12'345",
+            "any number packets a second and be woken 50,000 times",
+            "12,345",
             "drop_spoofed",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -69,7 +69,7 @@ mod tests {
         let text = render(&[row]);
         let line = text.lines().nth(1).expect("a line for the flow");
         let words: Vec<&str> = line.split("  ").map(str::trim).filter(|w| !w.is_empty()).collect();
-        assert_eq!(words, ["udp 10.0.0.1:5000 -> 10.0.0.2:7", "6'100", "366'000", "65535", "-"]);
+        assert_eq!(words, ["udp 10.0.0.1:5000 -> 10.0.0.2:7", "6,100", "366,000", "65535", "-"]);
         assert_eq!(render(&[]), "no flow has been sampled yet\n");
     }
 }

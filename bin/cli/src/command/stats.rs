@@ -80,7 +80,7 @@ mod tests {
     fn zeros_and_explanations_are_shown_when_asked_for() {
         assert_eq!(
             stats(false, false),
-            "thread      counter   value\ndispatcher  received  1'234\n"
+            "thread      counter   value\ndispatcher  received  1,234\n"
         );
         let all = stats(true, true);
         assert!(all.contains("malformed      0  malformed, explained.\n"), "{all}");

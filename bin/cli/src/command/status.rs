@@ -163,12 +163,12 @@ pub(in crate::command) mod tests {
         let text = render(&status());
         for line in [
             "calisto 0.1.0, process 42, up 1 min 1 s",
-            "job echo, arrangement threads, policy sticky, 65'536 flow groups",
+            "job echo, arrangement threads, policy sticky, 65,536 flow groups",
             "listens on udp:10.0.0.2:7",
-            "frames 1'000 of 4'096 free, NUMA node unknown",
+            "frames 1,000 of 4,096 free, NUMA node unknown",
             "applications attached: 2, 1 of them by their sockets (calisto apps)",
-            "xdp:eth1  native, copy         1500     1'500     -",
-            "     3  active  any  65'536       0        9",
+            "xdp:eth1  native, copy         1500     1,500     -",
+            "     3  active  any  65,536       0        9",
         ] {
             assert!(text.lines().any(|given| given == line), "{line}\nis not in\n{text}");
         }

@@ -235,7 +235,7 @@ mod tests {
     fn the_policy_in_force_is_marked_and_shares_are_told() {
         let text = render(&status());
         for line in [
-            "policy sticky, 65'536 flow groups, 6 of them unowned; table 3, settled",
+            "policy sticky, 65,536 flow groups, 6 of them unowned; table 3, settled",
             "   modulo  group mod workers",
             "*  sticky  least movement",
             "     0     300  75.0 %",
@@ -246,7 +246,7 @@ mod tests {
         }
         assert!(!text.contains("65536 "), "a pinned flow is no group:\n{text}");
         let moving = SteerStatus { settled: false, held: 1200, ..status() };
-        assert!(render(&moving).contains("on its way, 1'200 packets held"));
+        assert!(render(&moving).contains("on its way, 1,200 packets held"));
     }
 
     #[test]

@@ -192,7 +192,7 @@ mod tests {
         let text = explained.render();
         for part in [
             "application redis-server (number 3)",
-            "accelerated: worker 1, 52'100 bytes received",
+            "accelerated: worker 1, 52,100 bytes received",
             "kernel: it was full",
             "10.0.0.1:40112",
             "127.0.0.1:80",

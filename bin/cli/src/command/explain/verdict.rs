@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(by_cookie, Verdict::Accelerated(&rows[0]));
         assert_eq!(known.verdict(&socket(88_231, None)), Verdict::Accelerated(&rows[1]));
         let text = by_cookie.sentence();
-        assert_eq!(text, "accelerated: worker 1, 52'100 bytes received, 49'876 sent");
+        assert_eq!(text, "accelerated: worker 1, 52,100 bytes received, 49,876 sent");
         let text = known.verdict(&socket(88_231, None)).sentence();
         assert_eq!(text, "accelerated: worker 0, 0 of 511 places taken");
     }

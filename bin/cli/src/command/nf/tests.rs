@@ -79,8 +79,8 @@ fn figures_are_shown_by_slice_and_function_and_zeros_when_asked_for() {
         "chain edge, process 7, forwards for 2 s\n\
          slice edge-0, port eth1: it is down\n\
          slice   of         counter  value\n\
-         edge-0  slice      seen     1'234\n\
-         edge-0  port eth1  seen     1'234\n"
+         edge-0  slice      seen     1,234\n\
+         edge-0  port eth1  seen     1,234\n"
     );
     let all = stats::render(&figures, true, true);
     assert!(all.contains("lost         0  lost, explained.\n"), "{all}");

@@ -242,7 +242,7 @@ mod tests {
             problems.add_put_out(rows, apps, |pid| pid != 13);
             (problems.render(), problems.check().is_ok())
         };
-        let line = "PUT OUT: redis-server (process 7) has gone back to the kernel's sockets, 1'200 s ago: \
+        let line = "PUT OUT: redis-server (process 7) has gone back to the kernel's sockets, 1,200 s ago: \
                     it wrote what it must not\n\n";
         assert_eq!(said(&[row("lied", 7), row("stalled", 7)], &[]), (line.to_owned(), false));
         assert_eq!(said(&[row("lied", 13)], &[]), (String::new(), true), "it has ended");
@@ -264,7 +264,7 @@ mod tests {
             thread(vec![of("drop_bad_checksum", 1997)]),
         ];
         let problem = drops(&threads).expect("some were dropped");
-        let line = "2'004 packets, 2'000 of them drop_bad_checksum: Help of drop_bad_checksum. \
+        let line = "2,004 packets, 2,000 of them drop_bad_checksum: Help of drop_bad_checksum. \
                     (calisto stats)";
         assert_eq!((problem.head, problem.text.as_str(), problem.is_now), ("DROPPED", line, false));
         threads.iter_mut().flat_map(|of| &mut of.counters).for_each(|of| of.value = 0);
@@ -299,7 +299,7 @@ mod tests {
         };
         assert_eq!(of(0, 0), None);
         let text = of(2, 3).expect("they ran out").text;
-        assert!(text.starts_with("1'200 of 5'000 are taken; since the start 2 ports"), "{text}");
+        assert!(text.starts_with("1,200 of 5,000 are taken; since the start 2 ports"), "{text}");
         assert!(text.contains("3 requests refused"), "{text}");
     }
 }

@@ -85,7 +85,7 @@ mod tests {
         };
         assert_eq!(words(2), ["calisto", "150000", "75000", "300", "300"]);
         assert_eq!(words(4), ["ratio", "1.50", "x", "1.50", "x", "0.75", "x", "0.75", "x"]);
-        for part in ["1.50 x as many GETs", "240'000 segments", "the median of 3 rounds"] {
+        for part in ["1.50 x as many GETs", "240,000 segments", "the median of 3 rounds"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
     }

@@ -192,12 +192,12 @@ mod tests {
         );
         assert_eq!(
             lines[2],
-            "modulo        80.0 %             -      1'234     0           1.02        61       140"
+            "modulo        80.0 %             -      1,234     0           1.02        61       140"
         );
         for part in [
-            "at least 1'024 flows",
-            "at least 160'000 requests",
-            "20'000 requests/s of 4'000 flows",
+            "at least 1,024 flows",
+            "at least 160,000 requests",
+            "20,000 requests/s of 4,000 flows",
             "port xdp:veth0, job synthetic, arrangement threads, client on CPU 0",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");

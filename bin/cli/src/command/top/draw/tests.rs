@@ -195,7 +195,7 @@ fn a_daemon_that_has_gone_is_said_to_be_and_its_last_view_stays() {
     let title = lines.next().expect("there is a title");
     assert!(title.contains("started again 2 times") && title.ends_with(" PAUSED"), "{title}");
     assert_eq!(lines.next(), Some("lost, trying again: no daemon listens at /run/x.sock"));
-    assert!(screen.contains("1'234'567"), "{screen}");
+    assert!(screen.contains("1,234,567"), "{screen}");
 }
 
 #[test]
