@@ -17,7 +17,8 @@ use crate::target::Admin;
 ///
 /// Fails while something is wrong: a port moves nothing, the daemon is ending, memory for rings is
 /// short, or a program that was put out has its sockets with the kernel. What happened since the
-/// start is shown and is no failure.
+/// start is shown and is no failure. With -j the same is the list `problems`: a name, a message,
+/// and whether it is so now.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto status\n  \
@@ -34,7 +35,7 @@ impl Status {
             ReplyBody::Status(status) => {
                 let problems = Problems::of(&daemon, &status);
                 if json {
-                    output::json(&ReplyBody::Status(status))?;
+                    output::json(&as_json(&status, &problems)?)?;
                 } else {
                     output::text(&(problems.render() + &render(&status)))?;
                 }
@@ -43,6 +44,14 @@ impl Status {
             other => Err(daemon.unexpected(&other)),
         }
     }
+}
+
+/// What the daemon answered, with what is wrong as `problems`.
+fn as_json(status: &DaemonStatus, problems: &Problems) -> Result<serde_json::Value, Failure> {
+    let answer = ReplyBody::Status(status.clone());
+    let mut value = serde_json::to_value(&answer).map_err(Failure::new)?;
+    value["problems"] = serde_json::to_value(problems).map_err(Failure::new)?;
+    Ok(value)
 }
 
 fn render(status: &DaemonStatus) -> String {

@@ -7,6 +7,7 @@ use admin::{
     AppStatus, Command, Counter, DescriptorStatus, PutOutRow, ReplyBody, RingMemoryStatus,
     Status as DaemonStatus, ThreadCounters,
 };
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::daemon::Daemon;
 use crate::failure::Failure;
@@ -26,6 +27,24 @@ struct Problem {
     /// It is so now, and somebody must do something; otherwise it was so since the start, or is
     /// meant to be so.
     is_now: bool,
+}
+
+/// A list, in the order in which people are told.
+impl Serialize for Problems {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&self.all)
+    }
+}
+
+/// `name` is the head as programs write it: `put_out`.
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Problem", 3)?;
+        fields.serialize_field("name", &self.head.to_lowercase().replace(' ', "_"))?;
+        fields.serialize_field("message", &self.text)?;
+        fields.serialize_field("is_now", &self.is_now)?;
+        fields.end()
+    }
 }
 
 impl Problems {
@@ -205,6 +224,17 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("WARNING: xdp:eth1 trusts its link"), "{text}");
+        let given = crate::command::status::as_json(&status(), &faulty).expect("plain data");
+        assert_eq!((&given["reply"], &given["pid"]), (&"status".into(), &42.into()));
+        let named: Vec<_> = given["problems"].as_array().expect("a list").iter().collect();
+        let fault = serde_json::json!({
+            "name": "fault",
+            "message": "xdp:eth1 moves nothing: the interface is down",
+            "is_now": true,
+        });
+        assert_eq!(*named[0], fault, "{given}");
+        assert_eq!((&named[1]["name"], &named[1]["is_now"]), (&"warning".into(), &false.into()));
+        assert_eq!(named.len(), text.trim_end().lines().count(), "as many as people see");
         let failure = faulty.check().expect_err("its interface is down");
         let said = (failure.to_string(), failure.exit_code());
         assert_eq!(said, ("xdp:eth1 moves nothing: the interface is down".to_owned(), 1));
