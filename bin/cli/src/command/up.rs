@@ -82,20 +82,18 @@ impl Up {
         })?;
         let program = program::find(program::DAEMON)?;
         let mut command = Command::new(&program);
-        command.arg("--config");
         // Without a file there is one without a name, which this process keeps open for the daemon.
         let unnamed;
-        match &self.config {
+        let (file, settings) = match &self.config {
             // So that the daemon can read it again.
-            Some(path) => {
-                command.arg(path);
-                self.assignments()?.iter().for_each(|set| _ = command.args(["--set", set]));
-            }
+            Some(path) => (path.clone(), self.assignments()?),
             None => {
                 unnamed = program::ConfigFile::new(&config)?;
-                command.arg(unnamed.path());
+                (unnamed.path().into(), self.shown_settings(&config)?)
             }
-        }
+        };
+        command.arg("--config").arg(file);
+        settings.iter().for_each(|set| _ = command.args(["--set", set]));
         // From here on this process is the daemon: its signals and exit code are the daemon's.
         let error = command.exec();
         Err(Failure::new(format!("cannot start {}: {error}", program.display())))
@@ -110,6 +108,16 @@ impl Up {
         let assignments = self.assignments()?;
         config.set_all(assignments.iter().map(String::as_str)).map_err(Failure::usage)?;
         Ok(config)
+    }
+
+    /// What an unnamed file holds already, said once more so that `ps` tells one daemon from the
+    /// other: the options, and the socket even where it is the usual one.
+    fn shown_settings(&self, config: &Config) -> Result<Vec<String>, Failure> {
+        let mut settings = self.assignments()?;
+        if !settings.iter().any(|set| set.starts_with("admin_socket=")) {
+            settings.push(format!("admin_socket={}", quoted(&config.admin_socket)));
+        }
+        Ok(settings)
     }
 
     /// The options as `key=value`, in the order in which they are to win.
@@ -212,6 +220,24 @@ mod tests {
         assert_eq!(config.workers.state_bytes, 256);
         assert_eq!(config.cores.set, [2, 3, 4, 7]);
         assert_eq!((config.steer.policy.as_str(), config.steer.groups), ("sticky", 128));
+    }
+
+    #[test]
+    fn a_daemon_without_a_file_shows_its_ports_and_its_socket_and_means_nothing_else_by_it() {
+        let up = Up {
+            ports: vec!["xdp:eth1".to_owned()],
+            workers: Some(100),
+            set: vec!["workers.max=200".to_owned()],
+            ..Up::default()
+        };
+        let config = up.effective().expect("all of it is allowed");
+        let shown = up.shown_settings(&config).expect("plain text");
+        assert!(shown.contains(&r#"ports=["xdp:eth1"]"#.to_owned()), "{shown:?}");
+        let socket = format!("admin_socket=\"{}\"", config.admin_socket);
+        assert_eq!(shown.iter().filter(|set| **set == socket).count(), 1, "{shown:?}");
+        let mut again = Config::parse(&config.to_toml()).expect("it was just written");
+        again.set_all(shown.iter().map(String::as_str)).expect("it was allowed before");
+        assert_eq!(again.to_toml(), config.to_toml());
     }
 
     #[test]
