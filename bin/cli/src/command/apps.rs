@@ -27,7 +27,7 @@ enum Action {
     /// The same as `calisto detach`.
     #[command(after_help = "Example:\n  calisto apps detach dns")]
     Detach {
-        /// Its name or number.
+        /// Its name or number; with `packet:` or `sockets:` before it where both kinds have one.
         app: String,
     },
 }

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
-use config::Job;
 use policy::{Entry, table_text};
 use rustix::fs::OFlags;
 
@@ -23,6 +22,7 @@ use crate::confinement::{self, Role};
 use crate::failure::Failure;
 use crate::folder;
 use crate::log;
+use crate::named_app::NamedApp;
 use crate::outside::Proposal;
 use crate::stream;
 
@@ -255,23 +255,24 @@ fn answer(request: Request, asks: &Asks, client: ClientId) -> ReplyBody {
 }
 
 /// Applications in packet mode are the loop's, programs with sockets the attach server's: who asks
-/// need not know which of the two one is.
+/// need not know which of the two one is, unless the word fits several.
 fn detach(request: Request, asks: &Asks) -> ReplyBody {
-    let app = request.app.clone();
-    match asks.ask(Question::Request(request)) {
-        refused @ ReplyBody::Error { .. } => {
-            match asks.ask(Question::Request(Request::new(Command::Status))) {
-                ReplyBody::Status(status) if status.job == Job::Sockets.name() => {
-                    asks.ask_attach_server(Command::Detach, app)
-                }
-                _ => refused,
-            }
+    let attached = match apps(Request::new(Command::Apps), asks) {
+        ReplyBody::Apps { apps } => apps,
+        other => return other,
+    };
+    match NamedApp::find(&attached, request.app.as_deref().unwrap_or_default()) {
+        Ok(NamedApp::InPacketMode(number)) => {
+            asks.ask(Question::Request(Request::about(&number.to_string(), Command::Detach)))
         }
-        done => done,
+        Ok(NamedApp::BySockets(number)) => {
+            asks.ask_attach_server(Command::Detach, Some(number.to_string()))
+        }
+        Err(why) => error(&why),
     }
 }
 
-/// The same of the list: those that are attached first, whichever they are.
+/// The list of both kinds: those that are attached first, whichever they are.
 fn apps(request: Request, asks: &Asks) -> ReplyBody {
     match asks.ask(Question::Request(request)) {
         ReplyBody::Apps { apps: in_packet_mode } => {

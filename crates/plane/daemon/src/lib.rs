@@ -27,6 +27,7 @@ mod event_loop;
 mod failure;
 mod folder;
 mod log;
+mod named_app;
 mod open_sockets;
 mod outside;
 mod port_faults;
