@@ -55,7 +55,8 @@ pub(crate) struct Run {
     /// Do not run it (exit code 1) unless it can be accelerated.
     #[arg(long, conflicts_with = "batch")]
     strict: bool,
-    /// Only say what would happen, and why; with -j as JSON.
+    /// Only say what would happen, and why; with -j as JSON. Packet filters and the network
+    /// namespace are looked at too.
     #[arg(short = 'n', long, conflicts_with = "batch")]
     dry_run: bool,
     /// Take what cores are left over, and give them back at once when they are wanted.
@@ -104,6 +105,7 @@ impl Run {
             Err(none) => return Ok(none.say()),
         };
         if self.dry_run {
+            let plan = plan.on_this_machine();
             if json {
                 output::json(&plan)?
             } else {

@@ -25,9 +25,42 @@ pub(crate) fn gather() -> FirewallFacts {
     }
 }
 
+const SUBJECT: &str = "packet filter";
+
 /// What that means.
 pub(crate) fn judge(facts: &FirewallFacts) -> Vec<Finding> {
-    let subject = "packet filter";
+    vec![match found(facts) {
+        Some(found) => Finding::note(SUBJECT, found)
+            .cost("packets that a port takes pass by all of them, also by those that would drop them")
+            .mend("look whether one was meant for what is served: nft list ruleset (iptables-legacy -S)"),
+        None if facts.rules.is_none() => unseen()
+            .cost("packets that a port takes pass by all of them"),
+        None => Finding::fine(SUBJECT, "has no rules that packets could pass by"),
+    }]
+}
+
+/// What it means for the sockets of a program that starts here.
+pub(crate) fn judge_for_program(facts: &FirewallFacts) -> Finding {
+    match found(facts) {
+        Some(found) => Finding::missing(SUBJECT, found)
+            .cost(
+                "the daemon leaves sockets to the kernel where there are any, unless its \
+                 `sockets.ignore_firewall` is true",
+            )
+            .mend("look whether one was meant for the program: nft list ruleset"),
+        None if facts.rules.is_none() => {
+            unseen().cost("where there are any, the daemon leaves sockets to the kernel")
+        }
+        None => Finding::fine(SUBJECT, "has no rules that packets could pass by"),
+    }
+}
+
+fn unseen() -> Finding {
+    Finding::note(SUBJECT, "rules can be counted by root only").mend("sudo nft list ruleset")
+}
+
+/// The filters that there are, for people.
+fn found(facts: &FirewallFacts) -> Option<String> {
     let mut found = Vec::new();
     if let Some(rules @ 1..) = facts.rules {
         found.push(format!("{rules} rules of nftables"));
@@ -35,17 +68,7 @@ pub(crate) fn judge(facts: &FirewallFacts) -> Vec<Finding> {
     if !facts.old_tables.is_empty() {
         found.push(format!("iptables-legacy tables {}", facts.old_tables.join(", ")));
     }
-    vec![if !found.is_empty() {
-        Finding::note(subject, found.join(", "))
-            .cost("packets that a port takes pass by all of them, also by those that would drop them")
-            .mend("look whether one was meant for what is served: nft list ruleset (iptables-legacy -S)")
-    } else if facts.rules.is_none() {
-        Finding::note(subject, "rules can be counted by root only")
-            .cost("packets that a port takes pass by all of them")
-            .mend("sudo nft list ruleset")
-    } else {
-        Finding::fine(subject, "has no rules that packets could pass by")
-    }]
+    (!found.is_empty()).then(|| found.join(", "))
 }
 
 #[cfg(test)]
@@ -59,6 +82,18 @@ mod tests {
         let finding = &judge(&facts)[0];
         assert_eq!(finding.level, Level::Note);
         assert_eq!(finding.what, "12 rules of nftables, iptables-legacy tables filter");
+    }
+
+    #[test]
+    fn rules_keep_a_programs_sockets_with_the_kernel_and_unseen_ones_may() {
+        let level = |rules, tables: &[&str]| {
+            let old_tables = tables.iter().map(|&table| table.to_owned()).collect();
+            judge_for_program(&FirewallFacts { rules, old_tables }).level
+        };
+        assert_eq!(level(Some(1), &[]), Level::Missing);
+        assert_eq!(level(None, &["filter"]), Level::Missing);
+        assert_eq!(level(None, &[]), Level::Note);
+        assert_eq!(level(Some(0), &[]), Level::Fine);
     }
 
     #[test]

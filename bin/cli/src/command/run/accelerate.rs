@@ -1,18 +1,22 @@
 //! Starts a program whose sockets the data plane serves: says what stands in the way, and becomes
 //! it.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use attach::Link;
 use clap::ValueEnum;
+use doctor::{Finding, Level};
 use serde::Serialize;
+use sys::pidfd::PidFd;
 
 use super::library;
-use super::obstacle::Obstacle;
+use super::obstacle::{NO_DAEMON, Obstacle};
 use super::program_file::{self, Runner};
 use crate::failure::Failure;
 
@@ -81,12 +85,17 @@ pub(crate) struct Plan {
     socket: PathBuf,
     library: Option<PathBuf>,
     obstacles: Vec<Reason>,
+    /// What may stand in the way, and could not be seen.
+    doubts: Vec<Reason>,
+    /// The daemon's process, where the kernel tells it.
+    #[serde(skip)]
+    daemon: Option<u32>,
 }
 
 /// Why it is not accelerated.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Reason {
-    name: &'static str,
+    name: Cow<'static, str>,
     message: String,
 }
 
@@ -122,9 +131,13 @@ impl Plan {
             }
         };
         let socket = socket_of(socket, calisto_client::default_socket);
-        if let Err(error) = Link::connect(&socket) {
-            obstacles.push(Obstacle::Daemon(error.to_string()));
-        }
+        let daemon = match Link::connect(&socket) {
+            Ok(link) => PidFd::of_peer(link.as_fd()).ok().map(|process| process.pid()),
+            Err(error) => {
+                obstacles.push(Obstacle::Daemon(error.to_string()));
+                None
+            }
+        };
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             files: looked.files,
@@ -133,7 +146,30 @@ impl Plan {
             socket,
             library,
             obstacles: obstacles.iter().map(Reason::of).collect(),
+            doubts: Vec::new(),
+            daemon,
         })
+    }
+
+    /// The same, with what the machine has about it. A program that is started does not need this:
+    /// the daemon looks then, for each socket, and the machine may be another by the time.
+    pub(crate) fn on_this_machine(self) -> Self {
+        // Without a daemon nobody can say in which namespace there would be one.
+        let is_one = !self.obstacles.iter().any(|reason| reason.name == NO_DAEMON);
+        let found = if is_one { doctor::look_for_program(self.daemon) } else { Vec::new() };
+        self.with_findings(found)
+    }
+
+    fn with_findings(mut self, found: Vec<Finding>) -> Self {
+        for finding in &found {
+            match finding.level {
+                Level::Fine => {}
+                Level::Note => self.doubts.push(Reason::of_finding(finding)),
+                Level::Worse | Level::Missing => self.obstacles.push(Reason::of_finding(finding)),
+            }
+        }
+        self.is_accelerated = self.obstacles.is_empty();
+        self
     }
 
     pub(crate) fn is_accelerated(&self) -> bool {
@@ -162,12 +198,13 @@ impl Plan {
             self.socket.display(),
             self.profile.name()
         );
-        if self.is_accelerated {
-            text.push_str("It would be accelerated.\n");
-        } else {
-            text.push_str("It would run on the kernel's stack, because\n");
-        }
-        for Reason { message, .. } in &self.obstacles {
+        text.push_str(match (self.is_accelerated, self.doubts.is_empty()) {
+            (true, true) => "It would be accelerated.\n",
+            (true, false) => "It would be accelerated, as far as can be seen:\n",
+            (false, _) => "It would run on the kernel's stack, because\n",
+        });
+        let told = if self.is_accelerated { &self.doubts } else { &self.obstacles };
+        for Reason { message, .. } in told {
             let _ = writeln!(text, "  {message}");
         }
         text
@@ -193,7 +230,16 @@ impl Plan {
 
 impl Reason {
     fn of(obstacle: &Obstacle) -> Self {
-        Self { name: obstacle.word(), message: obstacle.to_string() }
+        Self { name: obstacle.word().into(), message: obstacle.to_string() }
+    }
+
+    fn of_finding(finding: &Finding) -> Self {
+        let Finding { subject, what, cost, mend, .. } = finding;
+        let mut message = format!("{subject} {what}");
+        for part in [cost, mend].into_iter().flatten() {
+            message += &format!("; {part}");
+        }
+        Self { name: subject.replace(' ', "_").into(), message }
     }
 }
 
@@ -252,11 +298,48 @@ mod tests {
         let plan = Plan::make(&["true".into()], Profile::Safe, Some(gone)).expect("it is there");
         assert!(!plan.is_accelerated());
         let text = plan.render();
-        let words: Vec<_> = plan.obstacles.iter().map(|reason| reason.name).collect();
+        let words: Vec<_> = plan.obstacles.iter().map(|reason| &*reason.name).collect();
         assert!(words.contains(&"no_daemon"), "{words:?}");
         for part in ["program  /", "profile  safe", "on the kernel's stack", "`calisto up`"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn what_the_machine_has_about_it_is_in_the_plan_and_what_is_unseen_is_said() {
+        let finding = |level, subject: &str| Finding {
+            subject: subject.to_owned(),
+            level,
+            what: "is so".to_owned(),
+            cost: Some("the kernel serves".to_owned()),
+            mend: None,
+            blocks_ports: false,
+        };
+        let plan = |found: &[Finding]| {
+            let plan = Plan {
+                schema_version: SCHEMA_VERSION,
+                files: vec!["/bin/true".into()],
+                is_accelerated: true,
+                profile: Profile::Safe,
+                socket: "/s".into(),
+                library: None,
+                obstacles: Vec::new(),
+                doubts: Vec::new(),
+                daemon: None,
+            };
+            plan.with_findings(found.to_vec())
+        };
+        let text = plan(&[finding(Level::Fine, "a")]).render();
+        assert!(text.ends_with("It would be accelerated.\n"), "{text}");
+        let unseen = finding(Level::Note, "packet filter");
+        let text = plan(std::slice::from_ref(&unseen)).render();
+        let end = "as far as can be seen:\n  packet filter is so; the kernel serves\n";
+        assert!(text.ends_with(end), "{text}");
+        let refused = plan(&[finding(Level::Missing, "network namespace"), unseen]);
+        assert!(!refused.is_accelerated());
+        assert_eq!(refused.obstacles[0].name, "network_namespace");
+        let end = "stack, because\n  network namespace is so; the kernel serves\n";
+        assert!(refused.render().ends_with(end), "{}", refused.render());
     }
 
     #[test]

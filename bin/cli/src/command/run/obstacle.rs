@@ -45,13 +45,16 @@ pub enum Flaw {
     Unreadable(String),
 }
 
+/// The word for a daemon that cannot be reached.
+pub(super) const NO_DAEMON: &str = "no_daemon";
+
 impl Obstacle {
     /// For programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::NoLibrary(_) => "no_library",
             Self::LibraryPath(_) => "library_path",
-            Self::Daemon(_) => "no_daemon",
+            Self::Daemon(_) => NO_DAEMON,
             Self::File(_, flaw) => flaw.word(),
         }
     }
