@@ -149,7 +149,7 @@ pub(crate) struct Last<'a> {
 
 /// Follows the chain that begins with `next_header` to the first header that is no extension.
 /// Unlike [`ipv6::walk`] it goes on behind fragment headers and source routes. Nothing when the
-/// chain is cut off or too long.
+/// chain is cut off or too long, or is itself in pieces.
 #[inline]
 pub(crate) fn follow(payload: &[u8], next_header: u8) -> Option<Last<'_>> {
     const FRAGMENT: u8 = 44;
@@ -157,6 +157,8 @@ pub(crate) fn follow(payload: &[u8], next_header: u8) -> Option<Last<'_>> {
     let (mut protocol, mut payload, mut fragment) = (next_header, payload, None);
     for _ in 0..ipv6::MAX_EXTENSIONS {
         let bytes = match (protocol, payload) {
+            // A later part could write over the ports, which are not where such a part begins.
+            (0 | 43 | 60 | FRAGMENT | AUTHENTICATION, _) if fragment.is_some() => return None,
             (FRAGMENT, [next, _, high, low, i0, i1, i2, i3, ..]) => {
                 let word = u16::from_be_bytes([*high, *low]);
                 // Without offset and more to come it is whole (RFC 6946).

@@ -46,6 +46,18 @@ fn ports_are_found_behind_tags_options_and_extension_headers() {
 }
 
 #[test]
+fn a_first_fragment_with_extension_headers_behind_is_not_read_as_a_later_one_could_be_the_ports() {
+    let transport = &udp(FOUR, b"hello")[34..];
+    let options = [17, 0, 1, 4, 0, 0, 0, 0];
+    for more in [0, 1] {
+        let head = [60, 0, 0, more, 0, 0, 0, 9];
+        let read = read(&ipv6(44, &[&head[..], &options, transport].concat()));
+        let whole = Ok((17, Some((5000, 80))));
+        assert_eq!(read, if more == 0 { whole } else { Err(Unread::Unreadable) });
+    }
+}
+
+#[test]
 fn a_later_fragment_has_no_ports_and_one_cut_to_deceive_is_not_read() {
     let cut = |protocol, offset: u16, more: u16, payload: &[u8]| {
         let mut four = ipv4(protocol, &[], payload);
