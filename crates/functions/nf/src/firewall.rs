@@ -48,8 +48,8 @@
 //!   guard the host itself with nftables. A connection that was permitted outlives a reload that
 //!   would deny it. Sequence numbers are held against windows, checksums are not verified.
 //!   Protocols that name ports in their payload (FTP in active mode, SIP) have no help. A
-//!   connection takes 112 bytes at most. When all are in use, one of 32 drawn at random that
-//!   nobody has answered, or that both ends have ended, gives way.
+//!   connection takes 112 bytes at most. When all are in use, one of 32 drawn at random gives way
+//!   that nobody has answered, whose one question was answered, or that both ends have ended.
 
 mod rule;
 

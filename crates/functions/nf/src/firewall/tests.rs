@@ -156,6 +156,7 @@ fn a_table_that_is_full_of_connections_in_use_lets_them_be() {
     let mut firewall = Firewall::new(&all).expect("it makes sense");
     assert!(passes(&mut firewall, INSIDE, &udp(ENDS, b"ask")));
     assert!(passes(&mut firewall, OUTSIDE, &udp(back(ENDS), b"answer")));
+    assert!(passes(&mut firewall, INSIDE, &udp(ENDS, b"more")));
     assert!(!passes(&mut firewall, INSIDE, &udp(["10.0.0.3:1", "10.0.1.2:9"], b"one more")));
     assert_eq!(firewall.counts().table_full, 1);
     assert!(passes(&mut firewall, OUTSIDE, &udp(back(ENDS), b"answer")));
@@ -174,6 +175,7 @@ fn connections_outlive_other_rules_and_hits_go_with_what_the_rule_says() {
     let mut firewall = Firewall::new(&other).expect("it makes sense");
     firewall.take_over(&mut before);
     assert!(passes(&mut firewall, OUTSIDE, &udp(back(ENDS), b"answer")));
+    assert!(passes(&mut firewall, INSIDE, &udp(ENDS, b"more")));
     assert!(!passes(&mut firewall, INSIDE, &udp(["10.0.0.3:1", "10.0.1.2:9"], b"new")));
     assert_eq!((firewall.hits(), firewall.counts().opened), (&[1, 1][..], 1));
 }

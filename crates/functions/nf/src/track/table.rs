@@ -78,9 +78,10 @@ impl Entry {
         }
     }
 
-    /// Whether it may end where there is no room for another.
+    /// Whether it may end where there is no room for another. An open UDP port answers a liar too:
+    /// one answer does not keep its connection.
     const fn gives_way(&self) -> bool {
-        !self.is_answered() || self.tcp.is_ending()
+        !self.is_answered() || !self.is_lasting || self.tcp.is_ending()
     }
 
     const fn is_over(&self, now: u32) -> bool {

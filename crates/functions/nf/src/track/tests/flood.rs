@@ -41,6 +41,7 @@ fn a_full_table_of_connections_in_use_refuses_and_lets_them_be() {
         let [from, to] = ends(n);
         pass(&mut track, &udp([&from, &to], b"ask"), at(0));
         pass(&mut track, &udp([&to, &from], b"answer"), at(0));
+        pass(&mut track, &udp([&from, &to], b"more"), at(0));
     }
     let packet = read(&flood(1));
     assert_eq!(track.look(&packet, at(1)), Seen::New);
@@ -48,7 +49,17 @@ fn a_full_table_of_connections_in_use_refuses_and_lets_them_be() {
     let [from, to] = ends(63);
     assert_eq!(is_reply(pass(&mut track, &udp([&to, &from], b""), at(1))), Some(true));
     // Once they have run out there is room, without a sweep.
-    assert!(track.open(&packet, 0, at(31)).is_ok());
+    assert!(track.open(&packet, 0, at(121)).is_ok());
+}
+
+#[test]
+fn a_udp_port_that_answers_a_flood_does_not_fill_the_table_with_it() {
+    let mut track = track();
+    for n in 0..1000 {
+        let [from, to] = [format!("172.16.0.{}:{}", n % 256, 1000 + n), OUTSIDE.to_owned()];
+        assert_eq!(pass(&mut track, &udp([&from, &to], b"ask"), at(0)), Seen::New, "{n}");
+        pass(&mut track, &udp([&to, &from], b"answer"), at(0));
+    }
 }
 
 #[test]
