@@ -116,13 +116,19 @@ impl Tcp {
             const SCALE_MAX: u8 = 14;
             let window = u32::from(segment.window).max(1) << SCALE_MAX;
             self.is_established = true;
-            self.ends[0] =
-                End { limit: end.sent.wrapping_add(window), window, scale: SCALE_MAX, ..end };
+            self.ends[0] = End {
+                limit: end.sent.wrapping_add(window),
+                window,
+                scale: SCALE_MAX,
+                shifts: true,
+                ..end
+            };
             self.ends[1] = End {
                 sent: segment.acknowledgement,
                 limit: segment.acknowledgement.wrapping_add(window),
                 window,
                 scale: SCALE_MAX,
+                shifts: true,
                 has_spoken: true,
                 ..End::default()
             };
@@ -188,6 +194,15 @@ impl Tcp {
                 _ => Err(Invalid::Tcp),
             };
         }
+        if is_reply
+            && !self.is_established
+            && segment.flags & (SYN | ACK) == SYN | ACK
+            && segment.acknowledgement == to.sent
+            && self.check(segment, &from, &to).is_err()
+        {
+            // It knows the number of the other's SYN; who sent a SYN before need not have.
+            return self.answer(segment);
+        }
         if segment.has(SYN) {
             // One that was repeated, or that asks for a challenge (RFC 5961 section 4): it passes
             // and changes nothing.
@@ -200,7 +215,9 @@ impl Tcp {
             return Ok(());
         }
         let place = usize::from(is_reply);
-        let window = u32::from(segment.window) << from.scale;
+        // Both ends shift, or neither does (RFC 7323 section 2.2).
+        let scale = if from.shifts && to.shifts { from.scale } else { 0 };
+        let window = u32::from(segment.window) << scale;
         let sender = &mut self.ends[place];
         sender.window = sender.window.max(window);
         if is_after(segment.end(), sender.sent) {
@@ -228,18 +245,13 @@ impl Tcp {
                 if flags & ACK != 0 && segment.acknowledgement != begun.sent {
                     return Err(Invalid::Window);
                 }
-                // Both ends shift, or neither does (RFC 7323 section 2.2).
-                let shifts = begun.shifts && segment.scale.is_some();
-                if !shifts {
-                    begun.scale = 0;
-                }
                 let window = u32::from(segment.window).max(1);
                 *answered = End {
                     sent: segment.end(),
                     limit: segment.end().wrapping_add(begun.window),
                     window,
-                    scale: if shifts { segment.scale.unwrap_or(0) } else { 0 },
-                    shifts,
+                    scale: segment.scale.unwrap_or(0),
+                    shifts: segment.scale.is_some(),
                     has_spoken: true,
                     ..End::default()
                 };

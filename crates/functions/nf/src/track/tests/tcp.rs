@@ -189,3 +189,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_forged_syn_does_not_keep_the_answer_of_the_other_end_out() {
+    let mut track = track();
+    assert_eq!(pass(&mut track, &segment(false, 100, 0, SYN, 0), at(0)), Seen::New);
+    pass(&mut track, &segment(true, 900_000, 0, SYN, 0), at(0));
+    let answer = segment(true, 500, 101, SYN | ACK, 0);
+    assert_eq!(is_reply(pass(&mut track, &answer, at(0))), Some(true));
+    let ack = segment(false, 101, 501, ACK, 0);
+    assert_eq!(is_reply(pass(&mut track, &ack, at(0))), Some(false));
+    assert_eq!(kept_for(&track), 432_000);
+    // It is no way to begin anew once the handshake is over.
+    pass(&mut track, &segment(true, 900_000, 101, SYN | ACK, 0), at(0));
+    let data = segment(true, 501, 101, ACK, 5);
+    assert_eq!(is_reply(pass(&mut track, &data, at(0))), Some(true));
+}
