@@ -220,8 +220,9 @@ impl Track {
         let was_answered = entry.is_answered();
         match &packet.kind {
             Kind::Tcp(segment) => {
-                if !is_reply && segment.begins_again(&entry.tcp) {
-                    // A new connection in the place of one that is over (RFC 9293 section 3.6.1).
+                if segment.begins_again(&entry.tcp) {
+                    // A new connection in the place of one that is over (RFC 9293 section 3.6.1),
+                    // which may begin at the other end: it was not permitted with this one.
                     self.close(id);
                     return Seen::New;
                 }

@@ -205,3 +205,12 @@ fn a_forged_syn_does_not_keep_the_answer_of_the_other_end_out() {
     let data = segment(true, 501, 101, ACK, 5);
     assert_eq!(is_reply(pass(&mut track, &data, at(0))), Some(true));
 }
+
+#[test]
+fn one_that_is_over_does_not_permit_another_that_the_other_end_begins() {
+    let mut track = established();
+    let syn = segment(true, 9000, 0, SYN, 0);
+    assert_eq!(is_reply(pass(&mut track, &syn, at(0))), Some(true), "to be challenged");
+    pass(&mut track, &segment(false, 101, 501, RST | ACK, 0), at(0));
+    assert_eq!(track.look(&read(&syn), at(1)), Seen::New, "rules decide");
+}
