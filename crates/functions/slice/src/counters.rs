@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn every_counter_has_a_sentence_of_help() {
-        let counters = SliceCounters { read: 7, unwanted: 9, ..SliceCounters::default() };
+        let counters = SliceCounters { read: 7, written: 9, ..SliceCounters::default() };
         let each = counters.each();
         assert_eq!((each[0].0, each[0].1), ("read", 7));
-        assert_eq!(each[SliceCounters::COUNT - 1].1, 9);
+        assert_eq!((each[1].0, each[1].1), ("written", 9));
         for (name, _, help) in each {
             assert!(help.ends_with('.') && !help.starts_with(' '), "{name}: {help:?}");
         }

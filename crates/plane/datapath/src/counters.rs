@@ -32,6 +32,7 @@ macro_rules! counters {
         }
     };
 }
+pub(crate) use counters;
 
 counters! {
     /// What the dispatcher counts, besides one counter for every [`NotOurs`] and [`Malformed`].

@@ -1,81 +1,21 @@
 //! What the core control has done, and what was done to it.
 
-/// An event worth counting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum CoreEvent {
-    /// Looks of the control.
-    Ticks,
-    /// Ticks in which an application asked for a core more.
-    Asks,
-    /// Cores granted.
-    Grants,
-    /// Cores given back by workers with nothing to do.
-    Parks,
-    /// Cores asked back for somebody else.
-    Revokes,
-    /// Cores taken from workers that did not give them back.
-    Takes,
-    /// Workers interrupted because they did not give a core back soon.
-    Nudges,
-    /// Parked workers woken to do their part of a hand-over.
-    Drains,
-    /// Workers whose groups moved because they were parked for long.
-    Rests,
-    /// Workers that said that they parked and used CPU time all the same.
-    RanWhileParked,
-    /// Workers that named a thread that is not theirs, or whose thread has ended.
-    StrayThreads,
-}
+use crate::counters::counters;
 
-impl CoreEvent {
-    /// All, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
-        Self::Ticks,
-        Self::Asks,
-        Self::Grants,
-        Self::Parks,
-        Self::Revokes,
-        Self::Takes,
-        Self::Nudges,
-        Self::Drains,
-        Self::Rests,
-        Self::RanWhileParked,
-        Self::StrayThreads,
-    ];
-
-    /// The name, for programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ticks => "ticks",
-            Self::Asks => "asks",
-            Self::Grants => "grants",
-            Self::Parks => "parks",
-            Self::Revokes => "revokes",
-            Self::Takes => "takes",
-            Self::Nudges => "nudges",
-            Self::Drains => "drains",
-            Self::Rests => "rests",
-            Self::RanWhileParked => "ran_while_parked",
-            Self::StrayThreads => "stray_threads",
-        }
-    }
-
-    /// A sentence for people.
-    pub const fn help(self) -> &'static str {
-        match self {
-            Self::Ticks => "looks of the core control",
-            Self::Asks => "looks in which an application asked for a core more",
-            Self::Grants => "cores granted",
-            Self::Parks => "cores given back by workers with nothing to do",
-            Self::Revokes => "cores asked back because somebody else needs them",
-            Self::Takes => "cores taken from workers that did not give them back in time",
-            Self::Nudges => "workers interrupted because they did not give a core back soon",
-            Self::Drains => "parked workers woken for their part of a hand-over",
-            Self::Rests => "workers whose groups moved because they were parked for long",
-            Self::RanWhileParked => "workers that said they parked and used CPU time all the same",
-            Self::StrayThreads => "workers that named a thread that is not theirs or has ended",
-        }
+counters! {
+    /// An event worth counting.
+    CoreEvent {
+        Ticks "ticks" "Looks of the core control.",
+        Asks "asks" "Looks in which an application asked for a core more.",
+        Grants "grants" "Cores granted.",
+        Parks "parks" "Cores given back by workers with nothing to do.",
+        Revokes "revokes" "Cores asked back because somebody else needs them.",
+        Takes "takes" "Cores taken from workers that did not give them back in time.",
+        Nudges "nudges" "Workers interrupted because they did not give a core back soon.",
+        Drains "drains" "Parked workers woken for their part of a hand-over.",
+        Rests "rests" "Workers whose groups moved because they were parked for long.",
+        RanWhileParked "ran_while_parked" "Workers that said they parked and used CPU time all the same.",
+        StrayThreads "stray_threads" "Workers that named a thread that is not theirs or has ended.",
     }
 }
 
