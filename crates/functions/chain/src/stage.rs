@@ -47,7 +47,16 @@ impl Stage {
             (Self::L2(new), Self::L2(old)) => new.take_over(old),
             (Self::Firewall(new), Self::Firewall(old)) => new.take_over(old),
             (Self::Esp(new), Self::Esp(old)) => new.take_over(old),
-            _ => {}
+            // Named one by one, so that a new kind cannot be forgotten above.
+            (
+                Self::Router(_)
+                | Self::Acl(_)
+                | Self::Policer(_)
+                | Self::L2(_)
+                | Self::Firewall(_)
+                | Self::Esp(_),
+                _,
+            ) => {}
         }
     }
 

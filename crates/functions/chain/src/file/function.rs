@@ -19,49 +19,48 @@ use super::FileError;
 use super::section::{Section, Source, word};
 use super::slice::SlicePart;
 
-/// One function and its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FunctionPart {
-    /// Forwards by longest prefix.
-    Router(RouterPart),
-    /// Permits and denies.
-    Acl(AclPart),
-    /// Limits how much passes.
-    Policer(PolicerPart),
-    /// Joins ports in pairs.
-    L2(L2Part),
-    /// Lets connections begin where rules permit it.
-    Firewall(FirewallPart),
-    /// Seals and opens what goes through tunnels.
-    Esp(EspPart),
+/// Declares the kinds: the word of the file, the variant with its settings, and what reads them.
+macro_rules! kinds {
+    ($($(#[doc = $about:literal])+ $kind:literal $variant:ident($part:ident) $read:path,)+) => {
+        /// One function and its settings.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum FunctionPart {
+            $($(#[doc = $about])+ $variant($part),)+
+        }
+
+        const KINDS: &[&str] = &[$($kind),+];
+        const READERS: &[fn(&mut Section<'_>) -> Result<FunctionPart, FileError>] =
+            &[$(|section| Ok(FunctionPart::$variant($read(section)?))),+];
+
+        impl FunctionPart {
+            /// Its kind, as the file writes it.
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $kind,)+
+                }
+            }
+        }
+    };
 }
 
-const KINDS: &[&str] = &["router", "acl", "policer", "l2", "firewall", "esp"];
-
-impl FunctionPart {
-    /// Its kind, as the file writes it.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Router(_) => "router",
-            Self::Acl(_) => "acl",
-            Self::Policer(_) => "policer",
-            Self::L2(_) => "l2",
-            Self::Firewall(_) => "firewall",
-            Self::Esp(_) => "esp",
-        }
-    }
+kinds! {
+    /// Forwards by longest prefix.
+    "router" Router(RouterPart) router::read,
+    /// Permits and denies.
+    "acl" Acl(AclPart) acl::read,
+    /// Limits how much passes.
+    "policer" Policer(PolicerPart) policer::read,
+    /// Joins ports in pairs.
+    "l2" L2(L2Part) l2::read,
+    /// Lets connections begin where rules permit it.
+    "firewall" Firewall(FirewallPart) firewall::read,
+    /// Seals and opens what goes through tunnels.
+    "esp" Esp(EspPart) esp::read,
 }
 
 pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError> {
     let kind = section.required("kind", "kind = \"router\"", word(KINDS))?;
-    Ok(match KINDS[kind] {
-        "router" => FunctionPart::Router(router::read(section)?),
-        "acl" => FunctionPart::Acl(acl::read(section)?),
-        "policer" => FunctionPart::Policer(policer::read(section)?),
-        "l2" => FunctionPart::L2(l2::read(section)?),
-        "firewall" => FunctionPart::Firewall(firewall::read(section)?),
-        _ => FunctionPart::Esp(esp::read(section)?),
-    })
+    READERS[kind](section)
 }
 
 /// What must hold between functions, and between them and the ports.
@@ -102,5 +101,19 @@ pub(crate) fn agree(
             );
             Err(source.error(Some(*line), "function.kind", says))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_manual_page_and_every_page_is_of_a_kind() {
+        let mut paged: Vec<&str> = calisto_nf::manual::kinds().collect();
+        let mut kinds = KINDS.to_vec();
+        paged.sort_unstable();
+        kinds.sort_unstable();
+        assert_eq!(kinds, paged, "KINDS, and FILES of manual.rs");
     }
 }
