@@ -1,7 +1,7 @@
 //! The steering policies: who gets a new group, and what changes when the workers do.
 //!
-//! A policy is one file; a new one needs no other edit than its module and its line in
-//! [`NAMES`](crate::steer::NAMES) and [`by_name`](crate::steer::by_name).
+//! A policy is one file, its module, its line in [`NAMES`](crate::steer::NAMES), its arm of
+//! [`by_name`](crate::steer::by_name), and what a recording keeps of it in `saved.rs`.
 
 mod balanced;
 mod calisto;
