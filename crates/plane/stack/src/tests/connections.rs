@@ -81,7 +81,7 @@ impl Output for Said {
 
 /// A client at one end of a wire, services at the other.
 pub(super) struct Bench {
-    port: MemoryPort,
+    pub(super) port: MemoryPort,
     pub(super) engine: Engine,
     pub(super) sink: Sink,
     pub(super) said: Said,

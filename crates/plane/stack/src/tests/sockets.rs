@@ -6,6 +6,7 @@ mod datagrams;
 mod endings;
 mod evicted;
 mod honest;
+mod mappings;
 mod opened;
 mod rate;
 mod room;
