@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use base::Nanos;
-use libfuzzer_sys::fuzz_target;
 use calisto_nf::esp::{Cipher, Esp, Gateway, Job, Others, Secret, keys};
 use calisto_nf::{Function, Verdict, Verdicts};
+use libfuzzer_sys::fuzz_target;
 use shm::{Batch, FramePool, PoolConfig};
 
 /// Lets every text through as it is; who opens one believes those whose last byte is even.

@@ -5,11 +5,11 @@
 use std::sync::{LazyLock, Mutex};
 
 use base::Nanos;
-use fuzz::packets;
-use libfuzzer_sys::fuzz_target;
 use calisto_nf::acl::{Action, Rule};
 use calisto_nf::policer::{Class, PerSource};
 use calisto_nf::{Acl, Function, Policer, PortRange, Selector, Verdict, Verdicts};
+use fuzz::packets;
+use libfuzzer_sys::fuzz_target;
 use shm::{Batch, FramePool};
 use wire::{Outcome, Protocol, classify};
 

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::sync::{LazyLock, Mutex};
 
 use base::{Nanos, PortId};
-use fuzz::packets::{self, OUR_MAC};
-use libfuzzer_sys::fuzz_target;
 use calisto_nf::fib::Interface;
 use calisto_nf::router::RouterSettings;
 use calisto_nf::{Function, Neighbour, NextHop, Rib, Router, Verdict, Verdicts};
+use fuzz::packets::{self, OUR_MAC};
+use libfuzzer_sys::fuzz_target;
 use shm::{Batch, FramePool};
 use wire::checksum::Sum;
 use wire::{ipv4, ipv6};
