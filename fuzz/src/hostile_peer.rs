@@ -16,7 +16,7 @@ mod wire_side;
 
 use base::Nanos;
 use harness::Harness;
-use program::Program;
+pub(crate) use program::Program;
 use settings::Settings;
 use tcp::{KeepAlive, Seq};
 use wire::tcp::{ACK, CWR, ECE, FIN, PSH, RST, SYN, URG};

@@ -9,6 +9,8 @@ pub mod hostile_peer;
 pub mod packets;
 /// A recording to be damaged.
 pub mod recording;
+/// Programs with sockets and their peers.
+pub mod sockets;
 
 use wire::{Flow, Outcome};
 

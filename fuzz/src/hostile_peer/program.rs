@@ -1,43 +1,43 @@
 //! The fuzzer's bytes, read as a program: short, and never out of step after a change.
 
 /// Bytes that are left. Past the end all are zero, so that any cut of an input is an input.
-pub(super) struct Program<'a> {
+pub(crate) struct Program<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Program<'a> {
-    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
     /// Whether there is more.
-    pub(super) const fn is_over(&self) -> bool {
+    pub(crate) const fn is_over(&self) -> bool {
         self.rest.is_empty()
     }
 
-    pub(super) fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.rest.split_first() else { return 0 };
         self.rest = rest;
         *first
     }
 
-    pub(super) fn half(&mut self) -> u16 {
+    pub(crate) fn half(&mut self) -> u16 {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    pub(super) fn word(&mut self) -> u32 {
+    pub(crate) fn word(&mut self) -> u32 {
         u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
     }
 
     /// That many of the next bytes, or as many as there are.
-    pub(super) fn bytes(&mut self, count: usize) -> &'a [u8] {
+    pub(crate) fn bytes(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;
         taken
     }
 
     /// One of `choices`, by the bits of `bits` from `shift` on.
-    pub(super) fn pick<T: Copy, const N: usize>(bits: u8, shift: u32, choices: [T; N]) -> T {
+    pub(crate) fn pick<T: Copy, const N: usize>(bits: u8, shift: u32, choices: [T; N]) -> T {
         choices[usize::from(bits >> shift) % N]
     }
 }
