@@ -21,7 +21,7 @@ use wire::Toeplitz;
 pub(super) const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const WORKERS_MAX: usize = 4;
 /// Turns within which every worker ends that is asked to.
-const ENDING_TURNS_MAX: usize = 16;
+const ENDING_TURNS_MAX: usize = 400;
 
 /// Dispatcher and workers, and the other end of their port.
 pub(super) struct DataPath {
@@ -79,6 +79,7 @@ impl DataPath {
 
     /// A worker comes, if there is room for one.
     pub(super) fn spawn(&mut self, now: Nanos) {
+        self.reap();
         if self.workers.len() >= WORKERS_MAX {
             return;
         }
@@ -119,13 +120,19 @@ impl DataPath {
                 worker.step(now);
             }
         }
+        self.reap();
+        self.dispatcher.step(now);
+    }
+
+    /// Workers that have ended go, before another one has their number.
+    fn reap(&mut self) {
         let retired = self.dispatcher.steering_mut().take_retired();
         self.workers.retain(|(id, _)| !retired.contains(id));
-        self.dispatcher.step(now);
     }
     /// The end: every frame comes home. A pool with a frame that is still out stays mapped for
     /// ever, and the next execution makes another one.
     pub(super) fn end(mut self, mut now: Nanos) {
+        self.reap();
         // Where the packets of those that serve sockets go now: it keeps none.
         let last = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
         let last = last.expect("there are more ids than workers");
@@ -138,6 +145,9 @@ impl DataPath {
             now += Nanos::from_micros(100);
             self.turn(now);
             self.discard_sent(now);
+            if self.workers.len() == 1 && self.dispatcher.pool().outstanding() == 0 {
+                break;
+            }
         }
         assert!(self.workers.iter().all(|(worker, _)| *worker == id), "a worker does not end");
         self.dispatcher.close();
