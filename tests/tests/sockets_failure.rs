@@ -195,6 +195,41 @@ fn servers_find_the_next_daemon_by_themselves_however_they_wait() {
 }
 
 #[test]
+fn connections_that_the_kernel_took_while_there_was_no_daemon_go_on_beside_those_of_the_next() {
+    let mut accelerated = Accelerated::start();
+    let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();
+    let words = [PYTHON, &script("accepting.py"), "poll", "0.0.0.0", "8000"];
+    let mut server = accelerated.run(&words);
+    server.wait_until_it_says("listening");
+    await_listener(&accelerated);
+    let (daemon, _) = accelerated.daemon_mut();
+    daemon.signal(Signal::TERM);
+    daemon.wait();
+    let mut of_kernel: Vec<TcpStream> =
+        (0..3).map(|_| connect(accelerated.there(), here)).collect();
+    of_kernel.iter_mut().for_each(talk);
+    let (daemon, side) = accelerated.daemon_mut();
+    daemon.start_again(side);
+    await_listener(&accelerated);
+    let mut accelerated_one = connect(accelerated.there(), here);
+    for _ in 0..3 {
+        of_kernel.iter_mut().for_each(talk);
+        talk(&mut accelerated_one);
+    }
+    wait_for("the bytes of the new connection", || match accelerated.carried().received {
+        15 => Ok(()),
+        other => Err(format!("{other} bytes")),
+    });
+    // It ends in order, too.
+    for mut stream in of_kernel {
+        stream.shutdown(std::net::Shutdown::Write).expect("it is connected");
+        assert_eq!(stream.read(&mut [0; 8]).expect("no reset"), 0);
+    }
+    assert_eq!(accelerated.fallbacks(), []);
+    server.kill();
+}
+
+#[test]
 fn a_server_of_datagrams_is_accelerated_again_by_the_next_daemon() {
     let mut accelerated = Accelerated::start();
     let host = accelerated.here().ipv4().to_string();

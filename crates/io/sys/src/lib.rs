@@ -88,6 +88,8 @@ pub mod socket_options;
 pub mod socket_owner;
 /// Time that the hypervisor took from our CPUs.
 pub mod steal;
+/// Which TCP connections the kernel has.
+pub mod tcp_connections;
 /// Have the kernel go on with a TCP connection that somebody else had.
 pub mod tcp_repair;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod answer;
 mod app;
 mod apps;
+mod beside_kernel;
 mod claimed;
 mod closer;
 mod control_groups;

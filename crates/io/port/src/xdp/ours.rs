@@ -15,6 +15,10 @@ use crate::OpenError;
 pub(super) const KEY_BYTES: usize = 20;
 const VALUE_BYTES: usize = 4;
 
+/// Values of the map: every packet is taken; packets of connections that the kernel has are not.
+pub(super) const TAKE_ALL: u32 = 1;
+const TAKE_BESIDE_KERNEL: u32 = 2;
+
 /// Where the parts of a key are. Address and port are in network order; an IPv4 address fills the
 /// first four bytes; what is left is zero, and so is what may be anything.
 pub(super) mod key {
@@ -138,6 +142,20 @@ impl Ours {
     /// # Errors
     /// There are 65,536 already, or memory is short. Port 0 is never a destination.
     pub fn add(&self, destination: Destination) -> Result<(), SysError> {
+        self.put(destination, TAKE_ALL)
+    }
+
+    /// The same, but packets of TCP connections that the kernel has at `destination` stay with the
+    /// kernel, which is asked for each packet. With [`Self::add`], all are taken from then on.
+    /// Only for a TCP destination with address and port.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn add_beside_kernel(&self, destination: Destination) -> Result<(), SysError> {
+        self.put(destination, TAKE_BESIDE_KERNEL)
+    }
+
+    fn put(&self, destination: Destination, value: u32) -> Result<(), SysError> {
         let failed = |errno| {
             let advice = match errno {
                 Errno::TOOBIG => "65,536 destinations are the limit: use wildcards",
@@ -150,7 +168,7 @@ impl Ours {
         if destination.port == Some(0) {
             return Err(failed(Errno::INVAL));
         }
-        self.map.update(&destination.key(), &1u32.to_ne_bytes()).map_err(failed)
+        self.map.update(&destination.key(), &value.to_ne_bytes()).map_err(failed)
     }
 
     /// Packets to `destination` go to the kernel again; whether it was ours.

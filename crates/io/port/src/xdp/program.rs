@@ -14,6 +14,9 @@
 //! An ICMP error is about the packet that it quotes. If that came from what is ours, so is the
 //! error: the kernel knows nothing of the connection.
 //!
+//! At a port that was the kernel's before, the kernel may still have connections. While it may, it is
+//! asked for each packet, and those of a connection of its own stay with it.
+//!
 //! Passed to the kernel untouched: fragments, the first ones too (the later ones have no ports, and
 //! whoever puts them together needs all), IPv6 extension headers, more than two VLAN tags, anything
 //! cut short, and packets of a queue without a socket.
@@ -21,11 +24,11 @@
 use super::asm::{Alu, Assembler, If, Instruction, Label, Register, Size};
 use super::flows;
 use super::if_xdp::XDP_PASS;
-use super::ours::{KEY_BYTES, key};
+use super::ours::{KEY_BYTES, TAKE_ALL, key};
 
 pub(super) mod filter;
 
-use Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
+use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
 /// What the program takes from the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +44,15 @@ pub enum Take {
 const MAP_LOOKUP_ELEM: i32 = 1;
 const TAIL_CALL: i32 = 12;
 const REDIRECT_MAP: i32 = 51;
+const SK_RELEASE: i32 = 86;
+const SKC_LOOKUP_TCP: i32 = 99;
+
+/// Says to look in the network namespace of the packet's interface.
+const BPF_F_CURRENT_NETNS: i32 = -1;
+/// Offset in struct bpf_sock.
+const SOCK_STATE: i16 = 72;
+/// The kernel's listener is beside ours at any such port (include/net/tcp_states.h).
+const TCP_LISTEN: i32 = 10;
 
 /// Offsets in struct xdp_md (linux/bpf.h).
 const CTX_DATA: i16 = 0;
@@ -51,6 +63,12 @@ const CTX_RX_QUEUE_INDEX: i16 = 16;
 /// destination.
 const KEY: i16 = -40;
 const _: () = assert!(KEY_BYTES <= 20 && flows::KEY_BYTES == 40);
+
+/// Where a struct bpf_sock_tuple lies on the stack: addresses, then ports, the sender's first.
+const TUPLE: i16 = KEY - 40;
+const _: () = assert!(TUPLE_IPV6_BYTES <= 40);
+const TUPLE_IPV4_BYTES: i32 = 12;
+const TUPLE_IPV6_BYTES: i32 = 36;
 
 const ETHERNET_BYTES: i32 = 14;
 const TAG_BYTES: i32 = 4;
@@ -130,7 +148,7 @@ fn redirect(asm: &mut Assembler, sockets_fd: i32) {
 fn parse_and_look_up(asm: &mut Assembler, taken: Taken, hit: Label, pass: Label) {
     let Taken { ours_fd, flows_fd } = taken;
     let (ipv4, ipv6, transport) = (asm.label(), asm.label(), asm.label());
-    let (destination_port, look_up) = (asm.label(), asm.label());
+    let (destination_port, look_up, exact) = (asm.label(), asm.label(), asm.label());
     asm.load(Size::Word, R7, R6, CTX_DATA);
     asm.load(Size::Word, R8, R6, CTX_DATA_END);
     for part in [0, 8, 16, 24, 32] {
@@ -187,7 +205,7 @@ fn parse_and_look_up(asm: &mut Assembler, taken: Taken, hit: Label, pass: Label)
     asm.store(Size::Half, R10, KEY + flows::key::REMOTE_PORT, R3);
     // Packets for listeners and UDP sockets of ours need one look, those of connections that were
     // opened here two, the kernel's five.
-    look(asm, ours_fd, hit);
+    look(asm, ours_fd, exact);
     look(asm, flows_fd, hit);
     asm.store_value(Size::Half, R10, KEY + key::PORT, 0);
     look(asm, ours_fd, hit);
@@ -199,6 +217,54 @@ fn parse_and_look_up(asm: &mut Assembler, taken: Taken, hit: Label, pass: Label)
     asm.store(Size::Half, R10, KEY + key::PORT, R7);
     look(asm, ours_fd, hit);
     asm.jump(pass);
+
+    asm.bind(exact);
+    leave_to_kernel(asm, hit, pass);
+}
+
+/// Goes to `hit` if the value at R0 says so or the kernel has no connection of the ends in the key,
+/// else to `pass`. R6 is the context. Uses R0 to R5 and R7.
+fn leave_to_kernel(asm: &mut Assembler, hit: Label, pass: Label) {
+    let (ipv6, ask) = (asm.label(), asm.label());
+    asm.load(Size::Word, R2, R0, 0);
+    asm.jump_if(R2, If::Equal, TAKE_ALL as i32, hit);
+    asm.load(Size::Byte, R2, R10, KEY + key::FAMILY);
+    asm.jump_if(R2, If::Equal, 6, ipv6);
+    tuple(asm, 4);
+    asm.alu(Alu::Move, R3, TUPLE_IPV4_BYTES);
+    asm.jump(ask);
+    asm.bind(ipv6);
+    tuple(asm, 16);
+    asm.alu(Alu::Move, R3, TUPLE_IPV6_BYTES);
+
+    asm.bind(ask);
+    asm.alu_register(Alu::Move, R1, R6);
+    asm.alu_register(Alu::Move, R2, R10);
+    asm.alu(Alu::Add, R2, i32::from(TUPLE));
+    asm.alu(Alu::Move, R4, BPF_F_CURRENT_NETNS);
+    asm.alu(Alu::Move, R5, 0);
+    asm.call(SKC_LOOKUP_TCP);
+    asm.jump_if(R0, If::Equal, 0, hit);
+    asm.load(Size::Word, R7, R0, SOCK_STATE);
+    asm.alu_register(Alu::Move, R1, R0);
+    asm.call(SK_RELEASE);
+    asm.jump_if(R7, If::Equal, TCP_LISTEN, hit);
+    asm.jump(pass);
+}
+
+/// Writes the ends in the key, of `address_bytes` each, as a tuple. Uses R2.
+fn tuple(asm: &mut Assembler, address_bytes: i16) {
+    let addresses = [flows::key::REMOTE_ADDRESS, key::ADDRESS];
+    for (at, from) in (0i16..).zip(addresses) {
+        for part in (0..address_bytes).step_by(4) {
+            asm.load(Size::Word, R2, R10, KEY + from + part);
+            asm.store(Size::Word, R10, TUPLE + at * address_bytes + part, R2);
+        }
+    }
+    for (at, from) in (0i16..).zip([flows::key::REMOTE_PORT, key::PORT]) {
+        asm.load(Size::Half, R2, R10, KEY + from);
+        asm.store(Size::Half, R10, TUPLE + 2 * address_bytes + 2 * at, R2);
+    }
 }
 
 /// Steps over the ICMP error at R7 into the packet that it quotes, and goes to `look_up` with the

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use port::OpenError;
-use port::xdp::{Destination, Flow, XdpInterface};
+use port::xdp::{Destination, Flow, Ours, XdpInterface};
+use sys::SysError;
 
 /// Destinations that are taken, on every interface.
 pub(crate) struct Claims {
@@ -32,8 +33,32 @@ impl Claims {
     /// # Errors
     /// A program could not be told; nothing is counted.
     pub(crate) fn add(&mut self, destination: Destination) -> Result<(), OpenError> {
+        self.add_by(Ours::add, destination)
+    }
+
+    /// The same, but for connections that the kernel has there, unless others had it taken already.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn add_beside_kernel(&mut self, destination: Destination) -> Result<(), OpenError> {
+        self.add_by(Ours::add_beside_kernel, destination)
+    }
+
+    /// The kernel has no connections there any more.
+    pub(crate) fn take_all(&self, destination: Destination) {
+        for interface in self.interfaces.iter().filter(|_| self.has(destination)) {
+            // One that cannot be told goes on asking the kernel, to no harm but the time.
+            let _ = interface.ours().add(destination);
+        }
+    }
+
+    fn add_by(
+        &mut self,
+        add: fn(&Ours, Destination) -> Result<(), SysError>,
+        destination: Destination,
+    ) -> Result<(), OpenError> {
         if !self.has(destination) {
-            let added = |interface: &Arc<XdpInterface>| interface.ours().add(destination);
+            let added = |interface: &Arc<XdpInterface>| add(interface.ours(), destination);
             if let Err(error) = self.interfaces.iter().try_for_each(added) {
                 self.interfaces.iter().for_each(|interface| {
                     let _ = interface.ours().remove(destination);

@@ -3,6 +3,7 @@
 use base::Nanos;
 use port::xdp::{Destination, Protocol};
 
+use super::beside_kernel::BesideKernel;
 use super::descriptors::Descriptors;
 use super::guards::{Holds, destination};
 use super::lingering::Lingering;
@@ -18,6 +19,8 @@ pub(super) struct Claimed {
     pub(super) lingering: Lingering,
     /// For listeners and UDP sockets: whether they still have the right to it.
     pub(super) rights: Rights,
+    /// For listeners: where the kernel may still have connections.
+    pub(super) beside_kernel: BesideKernel,
     /// Destinations that nobody here wants any more.
     pub(super) released: Vec<Destination>,
 }
@@ -28,6 +31,7 @@ impl Claimed {
             holds: Holds::default(),
             lingering: Lingering::default(),
             rights: Rights::new(interfaces),
+            beside_kernel: BesideKernel::default(),
             released: Vec::new(),
         }
     }
@@ -56,11 +60,13 @@ impl Claimed {
             claims.remove(destination);
         }
         self.holds.tend(now, claims, descriptors);
+        self.beside_kernel.tend(now, claims);
     }
 
     /// When something is due although nobody says anything.
     pub(super) fn next_deadline(&self) -> Nanos {
-        let lists = [self.holds.next_deadline(), self.lingering.next_deadline()];
+        let beside_kernel = self.beside_kernel.next_deadline();
+        let lists = [self.holds.next_deadline(), self.lingering.next_deadline(), beside_kernel];
         lists.into_iter().fold(self.rights.next_deadline(), Nanos::min)
     }
 }

@@ -17,6 +17,7 @@ use tcp::FlowOptions;
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::App;
+use super::super::beside_kernel::BesideKernel;
 use super::super::examine::{Examined, covers};
 use super::super::guards::destination;
 use super::super::names::SlotKey;
@@ -24,6 +25,7 @@ use super::super::proofs::Ids;
 use super::super::records::{Listener, Record, What};
 use super::super::rights::Holder;
 use super::SocketTable;
+use crate::apps::Claims;
 
 /// Connections that may wait to be accepted, at most, whatever is asked for (`somaxconn` on most
 /// hosts).
@@ -182,13 +184,12 @@ impl SocketTable {
         let What::Listener(listener) = &mut record.what else { return };
         let claims = &mut *context.claims;
         // What the program cannot be told stays the kernel's.
-        listener
-            .addresses
-            .retain(|address| claims.add(destination(Protocol::Tcp, *address)).is_ok());
+        let beside_kernel = &mut self.claimed.beside_kernel;
+        listener.addresses.retain(|address| take(*address, claims, beside_kernel));
     }
 
     /// Our addresses have changed: listeners on all of them follow.
-    pub(super) fn follow_addresses(&mut self, claims: &mut crate::apps::Claims) {
+    pub(super) fn follow_addresses(&mut self, claims: &mut Claims) {
         let own = self.network.neighbours.addresses().to_vec();
         let places: Vec<SlotKey> = self.records.listeners().map(|(place, ..)| place).collect();
         for place in places {
@@ -216,8 +217,9 @@ impl SocketTable {
                     .command(&listening(app, place.1, listener, address, options));
             }
             self.table_config.await_workers();
-            let taken = |at: &SocketAddr| claims.add(destination(Protocol::Tcp, *at)).is_ok();
-            listener.addresses.extend(new.into_iter().filter(taken));
+            let beside_kernel = &mut self.claimed.beside_kernel;
+            let taken = new.into_iter().filter(|at| take(*at, claims, beside_kernel));
+            listener.addresses.extend(taken);
         }
     }
 
@@ -256,6 +258,18 @@ impl SocketTable {
         let (streams, uid) = (Arc::clone(&app.streams), app.uid);
         self.linger(&streams, uid, place.1, listener, now);
     }
+}
+
+/// Takes an address from the kernel, but for the connections that it has there. False: the
+/// interfaces' programs cannot be told.
+fn take(address: SocketAddr, claims: &mut Claims, beside_kernel: &mut BesideKernel) -> bool {
+    let destination = destination(Protocol::Tcp, address);
+    let is_new = !claims.has(destination);
+    let is_taken = claims.add_beside_kernel(destination).is_ok();
+    if is_new && is_taken {
+        beside_kernel.watch(destination);
+    }
+    is_taken
 }
 
 /// Has a socket listen that is only bound yet. Sockets of different users may be bound to one port
