@@ -14,8 +14,8 @@
 //! An ICMP error is about the packet that it quotes. If that came from what is ours, so is the
 //! error: the kernel knows nothing of the connection.
 //!
-//! At a port that was the kernel's before, the kernel may still have connections. While it may, it is
-//! asked for each packet, and those of a connection of its own stay with it.
+//! At a port that was the kernel's before, the kernel may still have connections. While it may, it
+//! is asked for each packet, and those of a connection of its own stay with it.
 //!
 //! Passed to the kernel untouched: fragments, the first ones too (the later ones have no ports, and
 //! whoever puts them together needs all), IPv6 extension headers, more than two VLAN tags, anything
