@@ -80,7 +80,7 @@ impl Loop {
     fn carry_out(&mut self, asked: Move) {
         let moving = Entry::owned_by(asked.from).with_moving(true);
         self.control.write(asked.group, moving, &mut self.live);
-        if asked.group.0 % 3 == 0 {
+        if asked.group.0.is_multiple_of(3) {
             self.control.aborted(asked, &mut self.live, self.now);
         } else {
             self.control.moved(asked, &mut self.live);
