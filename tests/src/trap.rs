@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::accelerated::Accelerated;
 use crate::fixture::project;
+use crate::process::wait_for;
 use crate::program::Program;
 
 /// A program of `tests/c`.
@@ -72,11 +73,37 @@ impl Trap {
         let (here, there) = (accelerated.here().ipv4(), accelerated.there().ipv4());
         let (here, there) = (here.to_string(), there.to_string());
         let words = |role| [self.path(), role, &here, &there];
-        let peer = accelerated.run_there(&words("there"));
+        let before = ports_of(accelerated);
+        let mut peer = accelerated.run_there(&words("there"));
+        // What is sent before the peer has its port is lost, and a datagram does not tell.
+        wait_for("a port of the peer", || {
+            let has_one = ports_of(accelerated).iter().any(|port| !before.contains(port));
+            if has_one || peer.ended().is_some() { Ok(()) } else { Err("none yet".to_owned()) }
+        });
         let out = run(&words("here")).succeed();
         peer.succeed();
         out
     }
+}
+
+/// The protocols and ports at which somebody receives on the peer's side, by the kernel.
+fn ports_of(accelerated: &Accelerated) -> Vec<(&'static str, String)> {
+    // /proc/net shows the namespace of the thread that looks.
+    let read = |table| std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+    let receiving = [("udp", "07"), ("udp6", "07"), ("tcp", "0A"), ("tcp6", "0A")];
+    let look = || {
+        let rows = |(table, state)| {
+            let text = read(table).unwrap_or_default();
+            let row = move |line: &str| {
+                let mut words = line.split_whitespace();
+                let (local, is) = (words.nth(1)?.to_owned(), words.nth(1)?);
+                (is == state).then_some((table, local))
+            };
+            text.lines().filter_map(row).collect::<Vec<_>>()
+        };
+        receiving.into_iter().flat_map(rows).collect()
+    };
+    accelerated.there().enter(look).expect("the namespace is there")
 }
 
 impl Drop for Trap {
