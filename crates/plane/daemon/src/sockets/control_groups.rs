@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use attach::FallbackReason;
 use base::Nanos;
 use sys::SysError;
 use sys::control_group::{self, ControlGroups as Hierarchy};
@@ -51,10 +52,17 @@ impl ControlGroups {
         self.is_ignored = is_ignored;
     }
 
-    /// Whether no socket of a process may pass by its control group's programs now. Zero is a
+    /// Why no socket of a process may pass by its control group's programs now, if so. Zero is a
     /// process that has no number here.
-    pub(super) fn forbids(&mut self, pid: u32, now: Nanos) -> bool {
-        !self.is_ignored && self.has_filters(pid, now).unwrap_or(true)
+    pub(super) fn forbids(&mut self, pid: u32, now: Nanos) -> Option<FallbackReason> {
+        if self.is_ignored {
+            return None;
+        }
+        match self.has_filters(pid, now) {
+            Ok(false) => None,
+            Ok(true) => Some(FallbackReason::ControlGroupFilter),
+            Err(_) => Some(FallbackReason::ControlGroupUnseen),
+        }
     }
 
     fn has_filters(&mut self, pid: u32, now: Nanos) -> Result<bool, String> {
@@ -116,11 +124,13 @@ mod tests {
     fn a_process_that_is_not_known_is_not_allowed_and_not_put_out() {
         let mut groups = ControlGroups::new(false);
         let own = std::process::id();
-        assert!(!groups.forbids(own, Nanos::from_secs(1)));
-        assert!(groups.forbids(0, Nanos::from_secs(1)), "it has no number here");
+        assert_eq!(groups.forbids(own, Nanos::from_secs(1)), None);
+        // It has no number here.
+        let unseen = Some(FallbackReason::ControlGroupUnseen);
+        assert_eq!(groups.forbids(0, Nanos::from_secs(1)), unseen);
         assert_eq!(groups.newly_guarded(&[(1, 0), (2, own)], Nanos::from_secs(1)), [0; 0]);
         groups.is_ignored = true;
-        assert!(!groups.forbids(0, Nanos::from_secs(2)));
+        assert_eq!(groups.forbids(0, Nanos::from_secs(2)), None);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Network {
         if self.firewall.forbids(now) {
             return Some(FallbackReason::FirewallRules);
         }
-        self.control_groups.forbids(pid, now).then_some(FallbackReason::ControlGroupFilter)
+        self.control_groups.forbids(pid, now)
     }
 
     /// Whether filters are passed by from now on.
