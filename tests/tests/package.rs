@@ -1,9 +1,10 @@
-//! The Debian package: what is in it, that it installs and goes, and that its units are sound.
+//! The packages: what is in them, that they install and go, and that their units are sound.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use whole::{project, run};
+use rustix::process::{Resource, getrlimit};
+use whole::{Program, binary, project, run, wait_for};
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -32,9 +33,9 @@ fn must(program: impl AsRef<Path>, arguments: &[&str]) -> String {
 }
 
 /// Builds the package of the programs that the tests run.
-fn package(folder: &Folder) -> String {
+fn package(kind: &str, folder: &Folder) -> String {
     let folder = folder.0.to_str().expect("a plain path");
-    let out = must(project().join("script/package"), &["--debug", folder]);
+    let out = must(project().join("script/package"), &["--debug", "--kind", kind, folder]);
     out.lines().last().expect("it prints the package").to_owned()
 }
 
@@ -61,7 +62,7 @@ const CONTENTS: [&str; 17] = [
 #[test]
 fn the_package_has_everything_installs_runs_and_leaves_only_the_configuration() {
     let folder = Folder::new("install");
-    let package = package(&folder);
+    let package = package("deb", &folder);
     let listed = must("dpkg-deb", &["--contents", &package]);
     for file in CONTENTS {
         assert!(listed.lines().any(|line| line.ends_with(file)), "{file} is not in {listed}");
@@ -100,6 +101,142 @@ fn the_package_has_everything_installs_runs_and_leaves_only_the_configuration() 
     assert!(!config.exists());
 }
 
+/// Runs commands of the shell in a copy of this system that takes changes and forgets them; `$1` is
+/// the package. What they print.
+fn in_a_copy_of_this_system(package: &str, commands: &str) -> String {
+    let copy = r#"set -eu
+        mount -t tmpfs none /mnt
+        mkdir /mnt/upper /mnt/work /mnt/root
+        mount -t overlay none -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
+        cp "$1" /mnt/root/
+        exec chroot /mnt/root sh -euc "$2" sh "/${1##*/}""#;
+    must("unshare", &["--mount", "sh", "-euc", copy, "sh", package, commands])
+}
+
+#[test]
+fn the_rpm_has_what_the_debian_package_has_installs_and_goes() {
+    must(project().join("script/install-missing"), &["rpmbuild=rpm"]);
+    let folder = Folder::new("rpm");
+    let package = package("rpm", &folder);
+    let listed = must("rpm", &["--query", "--list", "--package", &package]);
+    for file in CONTENTS {
+        assert!(listed.lines().any(|line| line == &file[1..]), "{file} is not in {listed}");
+    }
+    // Debian's rpm knows no glibc: that of this system is the one it was linked with.
+    let said = in_a_copy_of_this_system(
+        &package,
+        r#"rpm --install --nodeps "$1"
+        getent passwd calisto
+        calisto config check --elsewhere /etc/calisto/calisto.toml || echo "check says $?"
+        calistod --version
+        echo >> /etc/calisto/calisto.toml
+        rpm --erase calisto
+        ls /usr/bin/calisto* /usr/lib/calisto /etc/calisto 2>&1 || true"#,
+    );
+    for part in ["calisto:x:", "check says 1", "calistod 0", "calisto.toml.rpmsave"] {
+        assert!(said.contains(part), "no {part} in {said}");
+    }
+    assert!(said.contains("'/usr/lib/calisto'"), "its own folder goes with it: {said}");
+}
+
+#[test]
+fn the_tarball_unpacks_over_a_system_and_goes_as_its_own_text_says() {
+    let folder = Folder::new("tar");
+    let package = package("tar", &folder);
+    let said = in_a_copy_of_this_system(
+        &package,
+        r#"tar -C / -xzf "$1"
+        tar -tzf "$1" | sed 's|^|./|'
+        calistod --version
+        # The way out, as the text has it.
+        text=/usr/share/doc/calisto/INSTALL
+        out=$(sed -n '/^To remove/,$p' $text | grep '^    ' | grep -v 'systemctl\|userdel')
+        eval "$(echo "$out" | sed "s|calisto-VERSION-ARCH.tar.gz|$1|")"
+        ls -d /usr/bin/calisto* /usr/lib/calisto /etc/calisto /usr/share/doc/calisto 2>&1 || true"#,
+    );
+    for file in CONTENTS {
+        assert!(said.lines().any(|line| line == file), "{file} is not in {said}");
+    }
+    assert!(said.contains("calistod 0"), "{said}");
+    for gone in ["/usr/bin/calisto*", "/usr/lib/calisto", "/etc/calisto"] {
+        assert!(said.contains(&format!("'{gone}'")), "{gone} stays: {said}");
+    }
+}
+
+/// A word for podman, as its containers and images go with the folder.
+fn podman(folder: &Folder) -> Command {
+    let at = |name: &str| folder.0.join(name);
+    let mut podman = Command::new("podman");
+    podman.args(["--runtime", "runc", "--storage-driver", "vfs", "--root"]).arg(at("store"));
+    podman.arg("--runroot").arg(at("run")).arg("--tmpdir").arg(at("tmp"));
+    podman
+}
+
+#[test]
+fn the_image_serves_programs_of_the_host_with_what_its_compose_file_gives_it() {
+    let needed = ["podman=podman", "buildah=buildah", "runc=runc"];
+    must(project().join("script/install-missing"), &needed);
+    let folder = Folder::new("image");
+    let image = package("image", &folder);
+    let (status, out, said) = run(podman(&folder).args(["load", "-i", &image]));
+    assert!(status.success(), "{out}{said}");
+    let bed = whole::bed();
+    let (sockets, config) = (folder.0.join("sockets"), folder.0.join("calisto.toml"));
+    std::fs::create_dir(&sockets).expect("the folder is ours");
+    std::fs::write(&config, "ports = [\"xdp:veth0\"]\n[workers]\njob = \"sockets\"\n")
+        .expect("ours");
+    let compose = project().join("packaging/container/compose.yaml");
+    let compose = std::fs::read_to_string(compose).expect("it is there");
+    let name = format!("calisto-{}", std::process::id());
+    let mut daemon = podman(&folder);
+    daemon.args(["run", "--rm", "--name", &name, "--pid", "host", "--cgroupns", "host"]);
+    daemon.args(["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"]);
+    let capabilities = compose.split_once("cap_add:").expect("it has some").1;
+    let of_list = |line: &str| line.trim().strip_prefix("- ").map(str::to_owned);
+    for capability in capabilities.lines().skip(1).map_while(of_list) {
+        daemon.args(["--cap-add", &capability]);
+    }
+    for option in ["seccomp=unconfined", "no-new-privileges"] {
+        assert!(compose.contains(&format!("      - {option}\n")), "{option}");
+        daemon.args(["--security-opt", option]);
+    }
+    // Less than podman's own limits, which a test that has fewer rights cannot raise to.
+    let files = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20).min(1 << 20);
+    daemon.args(["--ulimit", &format!("nofile={files}:{files}"), "--ulimit", "nproc=1000:1000"]);
+    daemon.arg("--network").arg(format!("ns:/run/netns/{}", bed.server().namespace()));
+    daemon.arg("-v").arg(format!("{}:/run/calisto", sockets.display()));
+    daemon.arg("-v").arg(format!("{}:/etc/calisto/calisto.toml:ro", config.display()));
+    daemon.args(["-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro"]);
+    let version = env!("CARGO_PKG_VERSION");
+    let mut daemon = Program::spawn(daemon.arg(format!("localhost/calisto:{version}")));
+    daemon.wait_until_it_says("ready: /run/calisto/admin.sock");
+    let socket = sockets.join("apps.sock");
+    let mut server = bed.server().command(binary("calisto"));
+    server.args(["run", "--strict", "--socket"]).arg(&socket).args(["--", "python3"]);
+    let script = project().join("tests/programs/asyncio_server.py");
+    let host = bed.server().ipv4().to_string();
+    let mut server = Program::spawn(server.arg(script).args([&host, "7000"]));
+    server.wait_until_it_says("listening");
+    let mut client = bed.client().command("python3");
+    let script = project().join("tests/programs/asyncio_client.py");
+    let client = Program::spawn(client.arg(script).args([&host, "7000", "3", "50000"])).succeed();
+    assert!(client.ends_with("are right\n"), "{client}");
+    let admin = sockets.join("admin.sock");
+    let admin = admin.to_str().expect("a plain path");
+    // What was carried is told a moment late.
+    wait_for("bytes on the way of Calisto", || {
+        let stats = must(binary("calisto"), &["stats", "--admin", admin]);
+        let line = stats.lines().find(|line| line.contains("tcp_bytes_received"));
+        let last = line.and_then(|line| line.split_whitespace().last()).unwrap_or_default();
+        let bytes: u64 = last.replace(',', "").parse().unwrap_or_default();
+        if bytes >= 3 * 50_000 { Ok(()) } else { Err(format!("{line:?}")) }
+    });
+    server.stop();
+    let (status, out, said) = run(podman(&folder).args(["stop", "--time", "20", &name]));
+    assert!(status.success(), "{out}{said}");
+    assert!(daemon.end().status.success(), "it ends in order");
+}
+
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units_and_little_exposed() {
     let script = project().join("script/install-missing");
@@ -127,7 +264,7 @@ fn systemd_finds_nothing_wrong_with_the_units_and_little_exposed() {
 fn pages_can_be_read_by_man() {
     must(project().join("script/install-missing"), &["man=man-db"]);
     let folder = Folder::new("man");
-    let command = whole::binary("calisto");
+    let command = binary("calisto");
     must(command, &["man", folder.0.to_str().expect("a plain path")]);
     for page in ["calisto.1", "calistod.8", "calisto.toml.5", "calisto-config-check.1"] {
         let mut man = Command::new("man");
