@@ -1,20 +1,22 @@
-//! Engines, their rings and applications, the link to an honest peer, and time.
+//! Engines and applications, the link to an honest peer, and time. `migration.rs` moves groups from
+//! one engine to the other, `ending.rs` says what must hold in the end.
 
 use std::sync::LazyLock;
 
-use base::{FlowGroup, FlowHash, Nanos};
-use tcp::{Config, Detached, Engine, FlowId, FlowOptions, Incoming, ListenerId, Seq};
+use base::{FlowHash, Nanos};
+use tcp::{Config, Detached, Incoming, Seq};
 use wire::Toeplitz;
 use wire::tcp::Header;
 
 use super::application::Applications;
 use super::call::Call;
+use super::host::Host;
 use super::settings::{HASH_KEY, Settings};
-use super::sink::{FLOWS_MAX, Rings, Sink};
+use super::sink::Sink;
 use super::wire_side::{HONEST, HONEST_PEER, NAMES, PORT, SIDES, checksum};
 
 /// Groups of flows, each in one of two engines.
-const GROUPS: u32 = 2;
+pub(super) const GROUPS: u32 = 2;
 /// The engine of the honest peer comes after these two.
 const PEER_HOST: usize = 2;
 /// No timer of any flow runs for longer.
@@ -28,14 +30,6 @@ static HASHES: LazyLock<[FlowHash; SIDES]> = LazyLock::new(|| {
     NAMES.map(|name| hasher.hash(&name.key))
 });
 
-struct Host {
-    engine: Engine,
-    rings: Rings,
-    flows_max: usize,
-    records_max: (u32, u32),
-    listener: Option<ListenerId>,
-}
-
 /// A segment that will be taken in.
 struct Packet {
     side: usize,
@@ -48,29 +42,14 @@ struct Packet {
 pub(super) struct Harness {
     pub(super) now: Nanos,
     pub(super) settings: Settings,
-    hosts: [Option<Host>; 3],
+    pub(super) hosts: [Option<Host>; 3],
     /// Which engine has which group.
-    owners: [usize; GROUPS as usize],
+    pub(super) owners: [usize; GROUPS as usize],
     pub(super) sink: Sink,
     pub(super) applications: Applications,
     batch: Vec<Packet>,
-    detached: Detached,
-    is_listening: bool,
-}
-
-impl Host {
-    fn new(config: Config, options: &FlowOptions, now: Nanos) -> Self {
-        let (flows_max, records_max) =
-            (config.flows_max as usize, (config.sent_max, config.ranges_max));
-        assert!(flows_max <= FLOWS_MAX);
-        Self {
-            engine: Engine::new(config, [7; 16], now),
-            rings: Rings::new(1 << options.receive_ring_log2, 1 << options.send_ring_log2),
-            flows_max,
-            records_max,
-            listener: None,
-        }
-    }
+    pub(super) detached: Detached,
+    pub(super) is_listening: bool,
 }
 
 impl Harness {
@@ -106,7 +85,7 @@ impl Harness {
         harness
     }
 
-    fn listen(&mut self, host: usize) {
+    pub(super) fn listen(&mut self, host: usize) {
         let Some(Host { engine, listener, .. }) = &mut self.hosts[host] else { return };
         let Settings { backlog, options, .. } = self.settings;
         let any = ([0, 0, 0, 0], PORT).into();
@@ -284,7 +263,7 @@ impl Harness {
         }
     }
 
-    fn next_deadline(&self) -> Option<Nanos> {
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let hosts = self.hosts.iter().flatten();
         hosts.filter_map(|host| host.engine.next_deadline()).min()
     }
@@ -317,125 +296,10 @@ impl Harness {
         self.flush();
     }
 
-    /// A group of flows goes to the other engine.
-    pub(super) fn move_group(&mut self, group: usize) {
-        self.flush();
-        let (old, new) = (self.owners[group], 1 - self.owners[group]);
-        if self.hosts[new].is_none() {
-            let Settings { config, options, .. } = &self.settings;
-            self.hosts[new] = Some(Host::new(config.clone(), options, self.now));
-            if self.is_listening {
-                self.listen(new);
-            }
-        }
-        let flow_group = FlowGroup(group as u32);
-        if let Some(host) = &mut self.hosts[old] {
-            host.engine.detach_group(flow_group, GROUPS, |_| true, &mut self.detached);
-        }
-        // Too many for the new one: back to where they came from.
-        if !self.attach(old, new) {
-            assert!(self.attach(old, old), "where they came from there is room");
-        } else {
-            self.owners[group] = new;
-        }
-    }
-
-    fn attach(&mut self, from: usize, to: usize) -> bool {
-        let mut names: Vec<(FlowId, FlowId)> = Vec::new();
-        let Some(host) = &mut self.hosts[to] else { return false };
-        let count = self.detached.len();
-        let result = host.engine.attach_group(self.now, &mut self.detached, |old, new| {
-            names.push((old, new));
-        });
-        if result.is_err() {
-            assert_eq!(self.detached.len(), count, "all or nothing");
-            return false;
-        }
-        assert!(self.detached.is_empty());
-        let mut rings = Vec::new();
-        for (old, _) in &names {
-            let Some(host) = &mut self.hosts[from] else { continue };
-            let receive = std::mem::take(&mut host.rings.receive[old.index()]);
-            rings.push((receive, std::mem::take(&mut host.rings.send[old.index()])));
-        }
-        let records = &mut self.applications.records;
-        let moved: Vec<Option<usize>> = names
-            .iter()
-            .map(|(old, _)| records.iter().position(|at| (at.host, at.id) == (from, *old)))
-            .collect();
-        for (((_, new), (receive, send)), record) in names.iter().zip(rings).zip(moved) {
-            let Some(host) = &mut self.hosts[to] else { continue };
-            host.rings.receive[new.index()] = receive;
-            host.rings.send[new.index()] = send;
-            if let Some(record) = record {
-                (records[record].host, records[record].id) = (to, *new);
-            }
-        }
-        true
-    }
-
     /// All counters of the engine that has `side`.
     pub(super) fn counters(&self, side: usize) -> tcp::Counters {
         let host = self.hosts[self.host_of(side)].as_ref();
         host.map(|host| *host.engine.counters()).unwrap_or_default()
-    }
-
-    /// Whatever went before: when all applications have let go, and time has passed, nothing is
-    /// left; and the honest connection comes to its end.
-    pub(super) fn end(&mut self) {
-        self.sink.refusals = 0;
-        for side in 0..HONEST {
-            while self.applications.of(side).is_some() {
-                self.with(side, |call| call.abort());
-                self.turn();
-            }
-        }
-        self.finish_honest();
-        for record in self.applications.records.clone() {
-            if let Some(host) = &mut self.hosts[record.host] {
-                let _ = host.engine.abort(record.id);
-            }
-        }
-        self.sink.link = Default::default();
-        self.turn();
-        self.wait(Nanos::from_secs(100));
-        assert!(self.applications.records.is_empty(), "every flow says that it is over");
-        for host in self.hosts.iter().flatten() {
-            assert_eq!(host.engine.flows_in_use(), 0, "nothing stays");
-            assert_eq!(host.engine.records_in_use(), (0, 0));
-            assert_eq!(host.engine.next_deadline(), None);
-        }
-    }
-
-    fn finish_honest(&mut self) {
-        for _ in 0..2000 {
-            for side in [HONEST, HONEST_PEER] {
-                self.carry(side - HONEST);
-                self.with(side, |call| {
-                    call.read(u32::MAX);
-                    call.shutdown();
-                    if call.engine.is_at_end(call.record.id) {
-                        call.close();
-                    }
-                });
-                self.turn();
-            }
-            if self.sink.link.iter().all(|link| link.is_empty()) {
-                if self.applications.of(HONEST).is_none()
-                    && self.applications.of(HONEST_PEER).is_none()
-                {
-                    break;
-                }
-                let Some(next) = self.next_deadline() else { break };
-                self.now = self.now.max(next);
-            }
-        }
-        let ends = &self.applications.honest;
-        let finished = Some(tcp::CloseReason::Finished);
-        if ends.iter().all(|end| end.reason == finished) {
-            assert_eq!(ends[0].written, ends[1].read, "the honest peer has everything");
-            assert_eq!(ends[1].written, ends[0].read, "everything of the honest peer has come");
-        }
     }
 }
 
