@@ -30,6 +30,7 @@ mod cores;
 mod costs;
 mod dispatcher;
 mod flows;
+mod loads;
 mod machine;
 mod outcome;
 mod steering;
