@@ -44,7 +44,7 @@ reasons! {
     NotPermitted "not_permitted" "the daemon's rule for this user does not allow that address or port";
     FirewallRules "firewall_rules" "packet filters (nftables, iptables) guard the host, and Calisto would bypass them";
     ControlGroupFilter "control_group_filter" "a BPF program of its control group sees or rewrites its sockets or packets, and Calisto would bypass it";
-    ControlGroupUnseen "control_group_unseen" "the daemon cannot look for BPF programs of its control group, and would bypass them unseen (in a container, run it with the host's cgroup namespace and /sys/fs/cgroup)";
+    ControlGroupUnseen "control_group_unseen" "the daemon cannot look for BPF programs of its control group, and would bypass them unseen (in a container, give it the host's processes, control groups and /sys/fs/cgroup)";
     LoopbackPeerNotAccelerated "loopback_peer_not_accelerated" "the other end is a program on this host that Calisto does not serve";
     TooManySockets "too_many_sockets" "the application has as many accelerated sockets as it may have";
     NoMemory "no_memory" "the application has as much memory for sockets as it may have";
