@@ -114,6 +114,21 @@ fn in_a_copy_of_this_system(package: &str, commands: &str) -> String {
 }
 
 #[test]
+fn what_no_package_can_be_built_of_is_refused_with_what_is_wrong() {
+    let wrong = [
+        (&["--kind"][..], "--kind needs one of"),
+        (&["--kind", "dep"], "there is no kind dep: deb, rpm, tar or image"),
+        (&["--kid", "deb"], "there is no option --kid"),
+        (&["here", "there"], "one folder is enough: here, and then there"),
+    ];
+    for (words, sentence) in wrong {
+        let (status, out, said) = run(Command::new(project().join("script/package")).args(words));
+        assert_eq!(status.code(), Some(2), "{words:?}");
+        assert!(out.is_empty() && said.contains(sentence), "{words:?}: {said}");
+    }
+}
+
+#[test]
 fn the_rpm_has_what_the_debian_package_has_installs_and_goes() {
     must(project().join("script/install-missing"), &["rpmbuild=rpm"]);
     let folder = Folder::new("rpm");
@@ -163,6 +178,19 @@ fn the_tarball_unpacks_over_a_system_and_goes_as_its_own_text_says() {
     }
 }
 
+/// A container that goes with the test, however that ends.
+struct Container<'a> {
+    folder: &'a Folder,
+    name: String,
+}
+
+impl Drop for Container<'_> {
+    fn drop(&mut self) {
+        // One that has ended has removed itself.
+        let _ = podman(self.folder).args(["kill", &self.name]).output();
+    }
+}
+
 /// A word for podman, as its containers and images go with the folder.
 fn podman(folder: &Folder) -> Command {
     let at = |name: &str| folder.0.join(name);
@@ -173,7 +201,7 @@ fn podman(folder: &Folder) -> Command {
 }
 
 #[test]
-fn the_image_serves_programs_of_the_host_with_what_its_compose_file_gives_it() {
+fn the_image_serves_programs_of_the_host_with_the_rights_of_its_compose_file() {
     let needed = ["podman=podman", "buildah=buildah", "runc=runc"];
     must(project().join("script/install-missing"), &needed);
     let folder = Folder::new("image");
@@ -187,9 +215,15 @@ fn the_image_serves_programs_of_the_host_with_what_its_compose_file_gives_it() {
         .expect("ours");
     let compose = project().join("packaging/container/compose.yaml");
     let compose = std::fs::read_to_string(compose).expect("it is there");
-    let name = format!("calisto-{}", std::process::id());
+    let version = env!("CARGO_PKG_VERSION");
+    let parts =
+        ["cgroup: host", "pid: host", "read_only: true", "/sys/fs/cgroup:/sys/fs/cgroup:ro"];
+    for part in parts.map(str::to_owned).into_iter().chain([format!("image: calisto:{version}")]) {
+        assert!(compose.lines().any(|line| line.trim_start_matches([' ', '-']) == part), "{part}");
+    }
+    let container = Container { folder: &folder, name: format!("calisto-{}", std::process::id()) };
     let mut daemon = podman(&folder);
-    daemon.args(["run", "--rm", "--name", &name, "--pid", "host", "--cgroupns", "host"]);
+    daemon.args(["run", "--rm", "--name", &container.name, "--pid", "host", "--cgroupns", "host"]);
     daemon.args(["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"]);
     let capabilities = compose.split_once("cap_add:").expect("it has some").1;
     let of_list = |line: &str| line.trim().strip_prefix("- ").map(str::to_owned);
@@ -207,7 +241,6 @@ fn the_image_serves_programs_of_the_host_with_what_its_compose_file_gives_it() {
     daemon.arg("-v").arg(format!("{}:/run/calisto", sockets.display()));
     daemon.arg("-v").arg(format!("{}:/etc/calisto/calisto.toml:ro", config.display()));
     daemon.args(["-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro"]);
-    let version = env!("CARGO_PKG_VERSION");
     let mut daemon = Program::spawn(daemon.arg(format!("localhost/calisto:{version}")));
     daemon.wait_until_it_says("ready: /run/calisto/admin.sock");
     let socket = sockets.join("apps.sock");
@@ -232,7 +265,7 @@ fn the_image_serves_programs_of_the_host_with_what_its_compose_file_gives_it() {
         if bytes >= 3 * 50_000 { Ok(()) } else { Err(format!("{line:?}")) }
     });
     server.stop();
-    let (status, out, said) = run(podman(&folder).args(["stop", "--time", "20", &name]));
+    let (status, out, said) = run(podman(&folder).args(["stop", "--time", "20", &container.name]));
     assert!(status.success(), "{out}{said}");
     assert!(daemon.end().status.success(), "it ends in order");
 }
