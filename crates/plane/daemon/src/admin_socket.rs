@@ -1,17 +1,18 @@
-//! The admin socket: a thread for each client, one question at a time, answered by the loop.
+//! The admin socket: each client has a thread of a pool, and one question at a time is answered by
+//! the loop.
 //!
 //! Nothing that a client sends is trusted: lines have a largest length, clients a largest number,
 //! and a client that is slow or silent keeps only its own thread waiting. Parsing and printing of
 //! large tables happens here, not in the loop.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
+use admin::{Command, Reply, ReplyBody, Request};
 use policy::{Entry, table_text};
 use rustix::fs::OFlags;
 
@@ -24,7 +25,9 @@ use crate::folder;
 use crate::log;
 use crate::named_app::NamedApp;
 use crate::outside::Proposal;
+use crate::request_lines::{LongLine, RequestLines};
 use crate::stream;
+use crate::thread_pool::{PoolConfig, ThreadPool};
 
 /// The socket's file, removed when this drops.
 pub(crate) struct Server {
@@ -80,6 +83,9 @@ struct Listener {
     has_complained: bool,
 }
 
+/// Threads for clients: those that have lost their place need theirs a moment longer.
+const THREADS_MAX: usize = 2 * CLIENTS_MAX;
+
 /// Time between two looks whether the file is there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
@@ -134,6 +140,13 @@ fn is_socket(file: &std::fs::Metadata) -> bool {
 }
 
 fn accept(listener: &mut Listener, asks: &Asks, clients: &Clients) {
+    let threads = ThreadPool::new(PoolConfig {
+        name: "admin-client",
+        role: Role::AdminClient,
+        threads_max: THREADS_MAX,
+        idle_max: CLIENTS_MAX,
+    });
+    let long = LongLine::default();
     let mut looked = Instant::now();
     for number in 0.. {
         if looked.elapsed() >= LOOK_EVERY {
@@ -162,17 +175,26 @@ fn accept(listener: &mut Listener, asks: &Asks, clients: &Clients) {
             );
             continue;
         }
-        let (asks, clients_left) = (asks.clone(), clients.clone());
-        let thread = std::thread::Builder::new().name("admin-client".to_owned()).spawn(move || {
-            if confinement::is_entered(Role::AdminClient) {
-                let _ = answer_lines(&mut stream, &asks, client, &clients_left);
-            }
-            clients_left.leave(client);
-            asks.gone(client);
+        let leaves = Leaves { clients: clients.clone(), asks: asks.clone(), client };
+        let long = long.clone();
+        // Without a thread it is dropped, and has left.
+        let _ = threads.run(move || {
+            let _ = answer_lines(&mut stream, &leaves.asks, client, &leaves.clients, long);
         });
-        if thread.is_err() {
-            clients.leave(client);
-        }
+    }
+}
+
+/// A client that leaves when this drops, however its thread ends.
+struct Leaves {
+    clients: Clients,
+    asks: Asks,
+    client: ClientId,
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.clients.leave(self.client);
+        self.asks.gone(self.client);
     }
 }
 
@@ -181,23 +203,16 @@ fn answer_lines(
     asks: &Asks,
     client: ClientId,
     clients: &Clients,
+    long: LongLine,
 ) -> std::io::Result<()> {
     stream.set_write_timeout(Some(ANSWER_MAX))?;
-    let mut lines = BufReader::new(stream.try_clone()?);
+    let mut lines = RequestLines::new(stream, long)?;
     loop {
-        let mut line = String::new();
-        let read = (&mut lines).take(LINE_BYTES_MAX as u64).read_line(&mut line);
-        match read {
-            Ok(0) => return Ok(()),
-            Ok(_) if line.ends_with('\n') => {}
-            Ok(_) => {
-                return respond(
-                    stream,
-                    error("a line that long (or without an end) is no request"),
-                );
-            }
-            Err(_) => return respond(stream, error("a request is a line of UTF-8")),
-        }
+        let line = match lines.next() {
+            Ok(line) if line.is_empty() => return Ok(()),
+            Ok(line) => line,
+            Err(why) => return respond(stream, error(why)),
+        };
         if !clients.begin(client) {
             return Ok(());
         }

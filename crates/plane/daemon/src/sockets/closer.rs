@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use crate::confinement::{self, Role};
-
 use sys::SysError;
+
+use crate::confinement::Role;
+use crate::thread_pool::{PoolConfig, ThreadPool};
 
 /// Things of one user that wait to be closed, at most, before whoever sends more is detached.
 const WAITING_MAX: usize = 1024;
@@ -20,8 +21,12 @@ const WAITING_MAX: usize = 1024;
 /// Threads that are kept although they have nothing to do.
 const IDLE_MAX: usize = 16;
 
+/// Threads at once, at most: each user's may wait for somebody else's file.
+const THREADS_MAX: usize = 1024;
+
 /// The ways to the threads.
 pub(crate) struct Closer {
+    threads: ThreadPool,
     /// Of users for whom no thread could be started.
     common: UserQueue,
     user_queues: BTreeMap<u32, UserQueue>,
@@ -36,12 +41,18 @@ struct UserQueue {
 impl Closer {
     /// Starts the first thread.
     pub(crate) fn start() -> Result<Self, SysError> {
-        let common = UserQueue::start().map_err(|error| {
+        let threads = ThreadPool::new(PoolConfig {
+            name: "closer",
+            role: Role::Closer,
+            threads_max: THREADS_MAX,
+            idle_max: IDLE_MAX,
+        });
+        let common = UserQueue::start(&threads).map_err(|error| {
             let errno = rustix::io::Errno::from_io_error(&error);
             let errno = errno.unwrap_or(rustix::io::Errno::AGAIN);
             SysError::new("start the thread that closes descriptors", errno, "")
         })?;
-        Ok(Self { common, user_queues: BTreeMap::new() })
+        Ok(Self { threads, common, user_queues: BTreeMap::new() })
     }
 
     /// Closes something that came from user `uid`, some time.
@@ -50,7 +61,7 @@ impl Closer {
             if self.user_queues.len() >= IDLE_MAX {
                 self.user_queues.retain(|_, user_queue| user_queue.waiting() > 0);
             }
-            if let Ok(user_queue) = UserQueue::start() {
+            if let Ok(user_queue) = UserQueue::start(&self.threads) {
                 self.user_queues.insert(uid, user_queue);
             }
         }
@@ -68,13 +79,11 @@ impl Closer {
 }
 
 impl UserQueue {
-    fn start() -> std::io::Result<Self> {
+    fn start(threads: &ThreadPool) -> std::io::Result<Self> {
         let (sender, things) = channel::<Box<dyn Any + Send>>();
         let waiting = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&waiting);
-        // Not joined: at the daemon's end it may wait for somebody else's file.
-        std::thread::Builder::new().name("closer".to_owned()).spawn(move || {
-            let _ = confinement::is_entered(Role::Closer);
+        threads.run(move || {
             for thing in things {
                 drop(thing);
                 count.fetch_sub(1, Ordering::Release);
