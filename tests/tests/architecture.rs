@@ -42,6 +42,18 @@ fn every_bound_is_in_the_file_that_the_page_names() {
 }
 
 #[test]
+fn every_file_of_tests_is_run() {
+    let system = text("tests/tests/system.rs");
+    for name in names_in("tests/tests") {
+        let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "system") else {
+            continue;
+        };
+        let line = format!("\nmod {module};\n");
+        assert!(system.contains(&line), "tests/tests/system.rs lacks `mod {module};`");
+    }
+}
+
+#[test]
 fn a_function_that_is_not_there_is_missed() {
     let rows = "| a | `crates/core/base/src/lib.rs` | `gone` |\n| b | c |\n";
     assert_eq!(steps_of(rows), [("crates/core/base/src/lib.rs".to_owned(), "gone".to_owned())]);

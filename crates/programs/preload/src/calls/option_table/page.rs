@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # Socket options
 
 Every option that Linux has for TCP and UDP sockets, and what becomes of it on a socket that Calisto
-serves. `cargo test -p whole --test options` sets and reads each of them on Linux and on Calisto, on
+serves. `cargo test -p whole options::` sets and reads each of them on Linux and on Calisto, on
 sockets of each kind, early and late, and compares what the calls say.
 
 | word | means |
