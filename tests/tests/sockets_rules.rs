@@ -116,6 +116,27 @@ fn rules_of_nftables_are_not_passed_by_unless_that_is_wanted() {
     }
 }
 
+#[test]
+fn filters_of_traffic_control_at_a_ports_interface_are_not_passed_by() {
+    let accelerated = Accelerated::with("");
+    let served = hello(&accelerated, "8000");
+    assert!(served.status.success(), "{}", served.said);
+    accelerated.all_was_accelerated();
+    let tc = |words: &str| {
+        let (status, _, said) = run(accelerated.here().command("tc").args(words.split(' ')));
+        assert!(status.success(), "{said}");
+    };
+    tc("qdisc add dev veth0 clsact");
+    tc("filter add dev veth0 egress protocol ip u32 match u32 0 0 flowid 1:1");
+    // Of these filters the kernel tells nothing: what is known of them is a second old at most.
+    let is_seen = (0..50).any(|_| {
+        let ended = hello(&accelerated, "8001");
+        assert!(ended.status.success(), "{}", ended.said);
+        reasons(&accelerated).contains(&"firewall_rules".to_owned())
+    });
+    assert!(is_seen, "nobody is served past the filter");
+}
+
 /// A program that cannot be helped: told so, not run when it must be accelerated, run all the same
 /// else.
 fn cannot_be_helped(accelerated: &Accelerated, program: &Trap, word: &str) {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use crate::SysError;
+use crate::{SysError, bpf_query};
 
 /// Kinds of programs that see or rewrite sockets or packets of a control group's processes, by
 /// enum bpf_attach_type of linux/bpf.h: ingress, egress, creation of sockets, sock_ops; bind,
@@ -18,12 +18,6 @@ use crate::SysError;
 const KINDS: [u32; 21] =
     [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20, 21, 22, 29, 30, 31, 32, 43];
 
-/// BPF_PROG_QUERY of enum bpf_cmd.
-const PROG_QUERY: libc::c_int = 16;
-
-/// BPF_F_QUERY_EFFECTIVE: those of the groups above as well.
-const QUERY_EFFECTIVE: u32 = 1;
-
 /// Where the hierarchy is mounted usually, should a mount of one's own not be possible.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
@@ -31,19 +25,6 @@ const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 #[derive(Debug)]
 pub struct ControlGroups {
     root: OwnedFd,
-}
-
-/// The head of union bpf_attr for BPF_PROG_QUERY; the kernel takes the rest as zero.
-#[repr(C)]
-#[derive(Default)]
-struct Query {
-    target_fd: u32,
-    attach_type: u32,
-    query_flags: u32,
-    attach_flags: u32,
-    program_ids: u64,
-    program_count: u32,
-    _padding: u32,
 }
 
 impl ControlGroups {
@@ -120,17 +101,7 @@ fn open_folder(base: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Errno> {
 
 /// How many programs of a kind are in effect for a group.
 fn query(group: BorrowedFd<'_>, kind: u32) -> Result<u32, Errno> {
-    let mut query = Query {
-        target_fd: group.as_raw_fd() as u32,
-        attach_type: kind,
-        query_flags: QUERY_EFFECTIVE,
-        ..Query::default()
-    };
-    // SAFETY: the structure is the head of union bpf_attr for this command, as long as said, and
-    // without pointers; the kernel writes into it only.
-    let done =
-        unsafe { libc::syscall(libc::SYS_bpf, PROG_QUERY, &raw mut query, size_of::<Query>()) };
-    if done < 0 { Err(last()) } else { Ok(query.program_count) }
+    bpf_query::count(group.as_raw_fd() as u32, kind, bpf_query::EFFECTIVE)
 }
 
 /// A mount of the hierarchy that is in no file system: fsopen(2), fsconfig(2), fsmount(2).

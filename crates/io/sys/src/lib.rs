@@ -4,6 +4,7 @@
 //! person will read are [`SysError`]: what was being done, what the kernel said, what to do.
 
 /// Effective capabilities of this thread.
+mod bpf_query;
 pub mod capability;
 /// What a program that we start is to begin with.
 pub mod child;
@@ -101,6 +102,7 @@ pub mod thief;
 pub mod thread;
 /// Static trace points.
 pub mod trace;
+pub mod traffic_filters;
 /// UNIX sockets: who is at the other end, and what it may pass.
 pub mod unix_socket;
 

@@ -53,6 +53,8 @@ const BPF_F_CURRENT_NETNS: i32 = -1;
 const SOCK_STATE: i16 = 72;
 /// The kernel's listener is beside ours at any such port (include/net/tcp_states.h).
 const TCP_LISTEN: i32 = 10;
+/// Nobody has answered: any user may say so of any peer, and draw its packets to itself.
+const TCP_SYN_SENT: i32 = 2;
 
 /// Offsets in struct xdp_md (linux/bpf.h).
 const CTX_DATA: i16 = 0;
@@ -249,6 +251,7 @@ fn leave_to_kernel(asm: &mut Assembler, hit: Label, pass: Label) {
     asm.alu_register(Alu::Move, R1, R0);
     asm.call(SK_RELEASE);
     asm.jump_if(R7, If::Equal, TCP_LISTEN, hit);
+    asm.jump_if(R7, If::Equal, TCP_SYN_SENT, hit);
     asm.jump(pass);
 }
 

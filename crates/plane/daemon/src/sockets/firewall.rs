@@ -1,17 +1,19 @@
 //! Packet filters of the kernel, which what we take from it passes by: where there are any, nothing
-//! is served until `sockets.ignore_firewall` says so.
+//! is served until `sockets.ignore_firewall` says so. They are netfilter's, those of traffic control
+//! at the interfaces of our ports, and BPF programs that choose the socket of a packet.
 //!
 //! Rules may come later, too. A connection of ours cannot be handed to the kernel, and the rules
 //! cannot be asked about it; so whoever has sockets is put out then. Listeners and UDP sockets go
 //! on in the kernel, connections end as at the daemon's own end, and new ones are the kernel's.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use base::Nanos;
-use sys::SysError;
+use sys::netns::Netns;
 use sys::nftables::{self, RuleChanges};
+use sys::{SysError, traffic_filters};
 
-/// Of nf_tables the kernel tells changes, of the older filters it does not: they are looked at so
+/// Of nf_tables the kernel tells changes, of the other filters it does not: they are looked at so
 /// often while anything is served, and an answer about them is as old at most.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 
@@ -30,15 +32,52 @@ pub(super) struct Firewall {
     changes: RuleChanges,
     known: Known,
     look_at: Nanos,
-    look: fn() -> Result<bool, SysError>,
+    place: Place,
+    look: fn(&Place) -> Result<bool, SysError>,
+}
+
+/// Where filters are looked for.
+struct Place {
+    namespace: Netns,
+    /// The interfaces of our ports.
+    interfaces: Vec<u32>,
+}
+
+impl Place {
+    fn has_filters(&self) -> Result<bool, SysError> {
+        let mut has_any = nftables::guards()?.any();
+        has_any |= traffic_filters::of_lookups(self.namespace.as_fd())? > 0;
+        for interface in &self.interfaces {
+            has_any |= traffic_filters::at_interface(*interface)? > 0;
+        }
+        Ok(has_any)
+    }
 }
 
 impl Firewall {
-    /// Hears of changes from now on.
-    pub(super) fn watch(is_ignored: bool) -> Result<Self, SysError> {
-        let changes = RuleChanges::watch()?;
-        let look = || Ok(nftables::guards()?.any());
-        Ok(Self { is_ignored, changes, known: Known::Nothing, look_at: Nanos::ZERO, look })
+    /// Hears of changes from now on. `interfaces` are those of our ports.
+    pub(super) fn watch(
+        is_ignored: bool,
+        interfaces: impl IntoIterator<Item = u32>,
+    ) -> Result<Self, SysError> {
+        let mut interfaces: Vec<u32> = interfaces.into_iter().collect();
+        // Several ports may be queues of one.
+        interfaces.sort_unstable();
+        interfaces.dedup();
+        Ok(Self {
+            is_ignored,
+            changes: RuleChanges::watch()?,
+            known: Known::Nothing,
+            look_at: Nanos::ZERO,
+            place: Place { namespace: Netns::current()?, interfaces },
+            look: Place::has_filters,
+        })
+    }
+
+    /// The interface of a port is another one from now on.
+    pub(super) fn renumber(&mut self, from: u32, to: u32) {
+        self.place.interfaces.iter_mut().filter(|is| **is == from).for_each(|is| *is = to);
+        self.known = Known::Nothing;
     }
 
     /// Whether the filters are passed by from now on.
@@ -56,7 +95,7 @@ impl Firewall {
     fn update(&mut self, now: Nanos) -> Known {
         if self.changes.take() || now >= self.look_at || self.known == Known::Nothing {
             self.look_at = now + LOOK_EVERY;
-            self.known = match (self.look)() {
+            self.known = match (self.look)(&self.place) {
                 Ok(false) => Known::Unguarded,
                 Ok(true) => Known::Guarded,
                 Err(_) => Known::Nothing,
@@ -103,7 +142,7 @@ mod tests {
     /// Zero: there are none, one: there are some, two: the kernel does not say.
     static FILTERS: AtomicU32 = AtomicU32::new(0);
 
-    fn told() -> Result<bool, SysError> {
+    fn told(_: &Place) -> Result<bool, SysError> {
         match FILTERS.load(Ordering::Relaxed) {
             0 => Ok(false),
             1 => Ok(true),
@@ -113,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_is_there_or_cannot_be_asked_forbids_and_is_asked_again() {
-        let mut firewall = Firewall::watch(false).expect("netlink is there");
+        let mut firewall = Firewall::watch(false, []).expect("netlink is there");
         firewall.look = told;
         let at = Nanos::from_millis;
         assert!(!firewall.forbids(at(0)));

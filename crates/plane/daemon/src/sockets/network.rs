@@ -37,11 +37,13 @@ impl Network {
         is_firewall_ignored: bool,
     ) -> Result<Self, SysError> {
         let sources = SourceRoutes::new(links.clone(), &names);
+        let numbers = names.iter().map(|(number, ..)| *number);
+        let firewall = Firewall::watch(is_firewall_ignored, numbers)?;
         Ok(Self {
             namespace: examine::own_namespace()?,
             neighbours: Neighbours::new(links)?,
             interfaces: Interfaces::new(names),
-            firewall: Firewall::watch(is_firewall_ignored)?,
+            firewall,
             control_groups: ControlGroups::new(is_firewall_ignored),
             sources,
         })

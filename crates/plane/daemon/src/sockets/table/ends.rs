@@ -40,6 +40,7 @@ impl SocketTable {
             for Moved { from, to, mac } in moved {
                 self.network.neighbours.renumber(from, to, mac);
                 self.network.sources.renumber(from, to);
+                self.network.firewall.renumber(from, to);
                 self.claimed.rights.renumber(from, to);
             }
         }
