@@ -3,6 +3,7 @@
 use base::{FlowHash, Nanos};
 
 use crate::congestion::Congestion;
+use crate::delayed::Eager;
 use crate::pmtu::Search;
 use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
@@ -76,8 +77,8 @@ pub(crate) struct Cold {
     pub(crate) rearm: bool,
     pub(crate) board: Scoreboard,
     pub(crate) congestion: Congestion,
-    /// Segments that are acknowledged at once, so that a peer in slow start is not slowed down.
-    pub(crate) quick: u8,
+    /// How long acknowledgements wait.
+    pub(crate) eager: Eager,
     /// Timeouts in a row without progress.
     pub(crate) retries: u8,
     /// Questions in a row without an answer.
@@ -162,7 +163,7 @@ impl Cold {
             challenge_at: Nanos::ZERO,
             snd_wnd_max: 0,
             rcv_mss: crate::options::DEFAULT_MSS_V4,
-            quick: 16,
+            eager: Eager::NEW,
             retries: 0,
             probes: 0,
             rearm: false,

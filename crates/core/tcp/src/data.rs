@@ -1,10 +1,10 @@
 //! Payload and FIN of a segment whose numbers lie in the window (RFC 9293 section 3.10.7.4).
 
-use base::Nanos;
 use piece::Piece;
 
 use crate::Seq;
 use crate::cold::Cold;
+use crate::delayed::{acknowledge_quickly, owe_ack};
 use crate::flow::{Flags, Flow};
 use crate::io::{Buffers, Event, FlowId, Output};
 use crate::reassembly::Range;
@@ -37,22 +37,6 @@ pub(crate) fn tell_readable<B, O: Output>(turn: &mut Turn<'_, B, O>, id: FlowId,
     }
 }
 
-/// Decides when the bytes that have come in order are acknowledged (RFC 9293 section 3.8.6.3): the
-/// second full segment at once, else with an answer or when the delay is over.
-#[inline]
-pub(crate) fn owe_ack(flow: &mut Flow, cold: &mut Cold, bytes: usize, delay: Nanos, now: Nanos) {
-    let bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
-    cold.rcv_mss = cold.rcv_mss.max(bytes);
-    if flow.rcv_nxt.since(flow.rcv_acked) >= 2 * u32::from(cold.rcv_mss) {
-        flow.flags.set(Flags::ACK_NOW);
-    } else if cold.quick > 0 && !flow.flags.has(Flags::PING_PONG) {
-        cold.quick -= 1;
-        flow.flags.set(Flags::ACK_NOW);
-    } else {
-        cold.timers.ack = cold.timers.ack.min(now + delay);
-    }
-}
-
 /// Takes payload and FIN in. `sequence` is that of the first byte. True: the peer's FIN, and all
 /// before it, have come.
 pub(crate) fn receive<B: Buffers, O: Output>(
@@ -63,6 +47,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     sequence: Seq,
     payload: &[u8],
     has_fin: bool,
+    is_pushed: bool,
 ) -> bool {
     let end = sequence + payload.len() as u32;
     if has_fin && !end.is_after(flow.rcv_adv) && !end.is_before(flow.rcv_nxt) {
@@ -79,10 +64,9 @@ pub(crate) fn receive<B: Buffers, O: Output>(
             turn.shared.counters.no_ring += 1;
             return false;
         }
-        cold.data_at = turn.now;
         let skipped = start.since(sequence) as usize;
         let bytes = &payload[skipped..skipped + new.end.since(new.start) as usize];
-        take(turn, id, flow, cold, new, bytes);
+        take(turn, id, flow, cold, new, bytes, is_pushed);
     }
     if cold.fin == Some(flow.rcv_nxt) {
         flow.rcv_nxt += 1;
@@ -112,8 +96,7 @@ fn note_duplicate<B, O>(turn: &mut Turn<'_, B, O>, flow: &mut Flow, cold: &mut C
     let bytes = duplicate.end.since(duplicate.start);
     turn.shared.counters.duplicate_bytes += u64::from(bytes);
     cold.duplicate = (duplicate.start, duplicate.end);
-    cold.quick = 16;
-    flow.flags.set(Flags::ACK_NOW);
+    acknowledge_quickly(flow, cold);
 }
 
 /// Puts new bytes into the ring, whether it is their turn or not.
@@ -124,6 +107,7 @@ fn take<B: Buffers, O: Output>(
     cold: &mut Cold,
     new: Range,
     bytes: &[u8],
+    is_pushed: bool,
 ) {
     let ring_bytes = cold.receive_ring();
     let ring = turn.buffers.receive_ring(id);
@@ -141,13 +125,14 @@ fn take<B: Buffers, O: Output>(
             is_placed = place(ring, ring_bytes, flow.rcv_nxt, part);
             flow.rcv_nxt = cold.reassembly.advance(ranges, stop);
         }
-        owe_ack(flow, cold, bytes.len(), turn.shared.config.ack_delay, turn.now);
+        owe_ack(flow, cold, bytes.len(), is_pushed, &turn.shared.config, turn.now);
         if had_gap {
             // RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once.
             flow.flags.set(Flags::ACK_NOW);
         }
     } else {
         turn.shared.counters.out_of_order += 1;
+        cold.data_at = turn.now;
         let limit = turn.shared.config.ranges_per_flow_max;
         let is_taken = cold.reassembly.insert(&mut turn.shared.ranges, new, limit, |part| {
             let at = part.start.since(new.start) as usize;
@@ -157,8 +142,7 @@ fn take<B: Buffers, O: Output>(
         if !is_taken {
             turn.shared.counters.ranges_full += 1;
         }
-        cold.quick = 16;
-        flow.flags.set(Flags::ACK_NOW);
+        acknowledge_quickly(flow, cold);
     }
     if !is_placed {
         turn.shared.counters.bad_ring += 1;

@@ -183,6 +183,7 @@ pub(crate) fn emit_as<B: Buffers, O: Output, const PLAIN: bool>(
         flow.flags.clear(Flags::CWR_OWED);
     }
     cold.timers.ack = Nanos::FAR_FUTURE;
+    cold.eager.acknowledged();
     if !PLAIN {
         cold.duplicate = (Seq(0), Seq(0));
     }

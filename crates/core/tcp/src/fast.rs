@@ -8,7 +8,8 @@ use wire::tcp;
 
 use crate::acknowledge::{grow, settle, settle_oldest};
 use crate::cold::Cold;
-use crate::data::{owe_ack, place, tell_readable};
+use crate::data::{place, tell_readable};
+use crate::delayed::owe_ack;
 use crate::flow::{Flags, Flow};
 use crate::io::{Buffers, CE, Event, FlowId, Incoming, Output};
 use crate::options::{TIMESTAMPS_BYTES, TIMESTAMPS_START, Timestamps};
@@ -127,8 +128,8 @@ pub(crate) fn receive<B: Buffers, O: Output>(
         cold.probes = 0;
     }
     if !payload.is_empty() {
-        cold.data_at = turn.now;
-        owe_ack(flow, cold, payload.len(), turn.shared.config.ack_delay, turn.now);
+        let is_pushed = header.flags & tcp::PSH != 0;
+        owe_ack(flow, cold, payload.len(), is_pushed, &turn.shared.config, turn.now);
         tell_readable(turn, id, flow);
     }
     turn.shared.counters.fast += 1;

@@ -110,7 +110,7 @@ flags! {
     LAST_MARKED = 18;
     /// The application will write more: what is there is no end of a message.
     MORE = 19;
-    /// Data has gone out since the last came in: acknowledgements ride on answers.
+    /// Data goes out soon after other came in: acknowledgements ride on answers.
     PING_PONG = 20;
     /// A SYN or SYN-ACK has to go out.
     SYN_OWED = 21;

@@ -14,6 +14,7 @@ mod congestion;
 mod cookie;
 mod counters;
 mod data;
+mod delayed;
 mod emit;
 mod engine;
 mod expire;

@@ -345,7 +345,8 @@ fn take_payload<B: Buffers, O: Output>(
         urgent::note(turn, id, flow, cold, arrived.sequence(), arrived.header.urgent);
     }
     let sequence = arrived.sequence() + u32::from(arrived.has(tcp::SYN));
-    if !data::receive(turn, id, flow, cold, sequence, arrived.payload, has_fin) {
+    let is_pushed = arrived.has(tcp::PSH);
+    if !data::receive(turn, id, flow, cold, sequence, arrived.payload, has_fin, is_pushed) {
         return Fate::Keep;
     }
     let fate = close::on_fin(flow, cold, turn.shared, turn.now);

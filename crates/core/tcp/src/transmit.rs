@@ -13,7 +13,7 @@ use crate::flow::{Flags, Flow, State};
 use crate::io::{Buffers, FlowId, Output};
 use crate::scoreboard::{Scoreboard, Sent};
 use crate::shared::Turn;
-use crate::{Config, pacing, pmtu, window};
+use crate::{Config, delayed, pacing, pmtu, window};
 
 /// How far a flow got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn send_new<B: Buffers, O: Output, const PLAIN: bool>(
         wake_up(turn.now, flow, cold, &turn.shared.config);
     }
     let start = flow.snd_nxt;
-    let is_answer = flow.rcv_acked != flow.rcv_nxt;
+    let is_answer = delayed::is_answer(cold, &turn.shared.config, turn.now);
     let plan = Plan { sequence: start, flags, bytes, is_new: true };
     if !emit_as::<_, _, PLAIN>(turn, id, flow, cold, plan) {
         return false;
@@ -162,9 +162,15 @@ pub(crate) fn run<B: Buffers, O: Output>(
         flow.flags.clear(Flags::PROBE);
         flow.flags.clear(Flags::ASK);
     }
-    let opens = flow.flags.has(Flags::READ) && window::is_update_due(flow, cold);
+    let is_heard = flow.flags.has(Flags::READ)
+        && (window::is_update_due(flow, cold) || delayed::is_ack_due_on_read(flow, cold));
     flow.flags.clear(Flags::READ);
-    let is_due = cold.timers.ack <= turn.now || opens;
+    let is_late = cold.timers.ack <= turn.now;
+    if is_late {
+        // The answer that it was to ride on has not come.
+        flow.flags.clear(Flags::PING_PONG);
+    }
+    let is_due = is_late || is_heard;
     let is_owed = flow.flags.has(Flags::ACK_NOW) || (is_due && flow.state.may_receive());
     if is_owed && !emit_ack(turn, id, flow, cold) {
         return Progress::More;

@@ -7,7 +7,7 @@ use super::{CallError, Engine};
 use crate::congestion::Congestion;
 use crate::flow::{Flags, State};
 use crate::io::{CloseReason, Output};
-use crate::{Algorithm, FlowId, KeepAlive, Regrow, Seq, pmtu, regrow};
+use crate::{Algorithm, FlowId, KeepAlive, Regrow, Seq, delayed, pmtu, regrow};
 
 impl Engine {
     /// Whether small segments leave at once (TCP_NODELAY). Switched on, it sends what waits, even
@@ -30,6 +30,24 @@ impl Engine {
         self.flows[at].flags.put(Flags::CORK, on);
         self.enqueue(id.index);
         Ok(())
+    }
+
+    /// Whether acknowledgements leave as soon as may be, from now until data goes out, or wait for
+    /// data to ride on (TCP_QUICKACK). Switched on, it sends the one that waits, if all was read.
+    pub fn set_quick_ack(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
+        flow.flags.put(Flags::PING_PONG, !on);
+        if on && delayed::hurry(cold) {
+            flow.flags.set(Flags::READ);
+            self.enqueue(id.index);
+        }
+        Ok(())
+    }
+
+    /// Whether [`Self::set_quick_ack`] is on, or what has happened since has the same effect.
+    pub fn quick_ack(&self, id: FlowId) -> Option<bool> {
+        self.place(id).map(|at| !self.flows[at].flags.has(Flags::PING_PONG))
     }
 
     /// Whether more will be written to the message that the next bytes belong to (MSG_MORE): its
