@@ -155,6 +155,10 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
 /// (net.ipv4.tcp_orphan_retries).
 const ORPHAN_RETRIES_MAX: u8 = 8;
 
+/// A peer that seems to have thrown away what it had reported has this time, or half a round trip,
+/// to say something else.
+const RENEGING_MIN: Nanos = Nanos::from_millis(10);
+
 /// A closed window may stay closed for ever, as long as the peer says so (RFC 9293 section
 /// 3.8.6.1): only silence counts.
 fn is_given_up_asking(cold: &Cold, shared: &Shared, now: Nanos) -> bool {
@@ -240,6 +244,11 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
     let mut timeout = now + cold.rtt.rto_backed_off(config);
     if let Some(limit) = user_timeout {
         timeout = timeout.min((cold.progress_at + limit).max(now + Nanos(1)));
+    }
+    if cold.board.is_reneging(&shared.sent, &flow.sent) {
+        // Sooner, as in Linux: a report that is still true is followed by an acknowledgement.
+        let half = Nanos(cold.rtt.smoothed().unwrap_or_default().0 / 2);
+        timeout = timeout.min(now + half.max(RENEGING_MIN));
     }
     let wait = std::mem::take(&mut cold.reorder_wait);
     if wait > Nanos::ZERO {

@@ -60,6 +60,14 @@ impl Arrived<'_> {
             + u32::from(self.has(tcp::FIN))
     }
 
+    /// Of a peer that was through and is gone now: it numbers its reset as if its FIN had none. Linux
+    /// believes that too.
+    fn is_reset_after_fin(&self, flow: &Flow) -> bool {
+        self.has(tcp::RST)
+            && self.sequence() + 1 == flow.rcv_nxt
+            && matches!(flow.state, State::CloseWait | State::LastAck | State::Closing)
+    }
+
     fn unwanted(&self, flow: &Flow) -> Unwanted {
         let payload_bytes = self.payload.len() as u32;
         Unwanted { key: flow.key, header: self.header, payload_bytes, route: self.route }
@@ -157,7 +165,7 @@ fn synchronized<B: Buffers, O: Output>(
     }
     flow.route = arrived.route;
     if arrived.has(tcp::RST) {
-        if sequence == flow.rcv_nxt {
+        if sequence == flow.rcv_nxt || arrived.is_reset_after_fin(flow) {
             return Fate::Over(match flow.state {
                 State::SynReceived if flow.flags.has(Flags::ACTIVE) => CloseReason::Refused,
                 // Only the acknowledgement of our FIN is missing, and the peer is through.
@@ -241,7 +249,7 @@ fn check_age_and_window<B, O>(
     }
     let is_inside =
         !arrived.end().is_before(flow.rcv_acked) && !arrived.sequence().is_after(flow.rcv_adv);
-    if is_inside {
+    if is_inside || arrived.is_reset_after_fin(flow) {
         return None;
     }
     turn.shared.counters.out_of_window += 1;

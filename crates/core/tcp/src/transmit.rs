@@ -10,7 +10,9 @@ use crate::cold::Cold;
 use crate::congestion::Window;
 use crate::emit::{self, Plan, emit, emit_ack, emit_as};
 use crate::flow::{Flags, Flow, State};
+use crate::handshake::MSS_MIN;
 use crate::io::{Buffers, FlowId, Output};
+use crate::options::DEFAULT_MSS_V4;
 use crate::scoreboard::{Scoreboard, Sent};
 use crate::shared::Turn;
 use crate::{Config, delayed, pacing, pmtu, window};
@@ -277,8 +279,11 @@ fn may_leave_small(flow: &Flow, cold: &Cold, bytes: u32, is_last: bool) -> bool 
         return true;
     }
     if !is_last {
-        // The window ends here. Half of the largest one is worth a segment.
-        return bytes >= cold.snd_wnd_max / 2;
+        // The window ends here. Half of the largest one is worth a segment, of a small one all of
+        // it (as in Linux), and a few bytes never are: they wait for the persist timer.
+        let most = cold.snd_wnd_max;
+        let worth = if most > u32::from(DEFAULT_MSS_V4) { most / 2 } else { most };
+        return bytes >= worth.max(u32::from(MSS_MIN));
     }
     if flow.flags.has(Flags::FIN_QUEUED) {
         return true;

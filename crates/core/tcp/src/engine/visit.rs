@@ -8,7 +8,7 @@ use crate::io::{Buffers, FlowId, Output};
 use crate::reset::reset;
 use crate::shared::Turn;
 use crate::transmit::{self, Progress};
-use crate::{expire, handshake};
+use crate::{emit, expire, handshake};
 
 impl Engine {
     /// Sends what may be sent. Flows that the caller had no room for stay queued, as do those with
@@ -70,6 +70,11 @@ impl Engine {
             }
         } else if flow.state.is_synchronized() && flow.state != State::Closed {
             transmit::run(&mut turn, id, flow, cold)
+        } else if flow.state == State::SynReceived
+            && flow.flags.has(Flags::ACK_NOW)
+            && !emit::emit_ack(&mut turn, id, flow, cold)
+        {
+            Progress::More
         } else {
             Progress::Done
         };

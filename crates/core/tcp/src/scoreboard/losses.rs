@@ -141,10 +141,16 @@ impl Scoreboard {
         count
     }
 
-    /// A timeout: everything that the peer has not reported is lost. A peer that reported the
-    /// oldest segment and never acknowledged it has thrown away what it had (RFC 2018 section 8).
+    /// Whether the peer has reported the oldest segment and not acknowledged it: it has thrown away
+    /// what it had (RFC 2018 section 8), or is about to say more.
+    #[inline]
+    pub(crate) fn is_reneging(&self, pool: &SentPool, sent: &List) -> bool {
+        self.sacked > 0 && sent.first().is_some_and(|index| pool.get(index).has(SACKED))
+    }
+
+    /// A timeout: everything that the peer has not reported is lost, and of one that reneges all.
     pub(crate) fn mark_all_lost(&mut self, pool: &mut SentPool, sent: &List, has_sack: bool) {
-        let is_reneging = sent.first().is_some_and(|index| pool.get(index).has(SACKED));
+        let is_reneging = self.is_reneging(pool, sent);
         if is_reneging || !has_sack {
             self.sacked = 0;
         }
