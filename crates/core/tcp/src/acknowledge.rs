@@ -157,10 +157,10 @@ pub(crate) fn grow(flow: &mut Flow, cold: &mut Cold, acked: u32, now: Nanos) {
     cold.congestion.acknowledged(&mut flow.window, &Report { now, acked, round_trip });
 }
 
-/// Those blocks of a SACK option that can be true; and whether the first reports a duplicate.
-fn believable(flow: &Flow, ack: Seq, options: &Parsed) -> (Blocks, bool) {
+/// Those blocks of a SACK option that can be true; and the first, if it reports a duplicate.
+fn believable(flow: &Flow, ack: Seq, options: &Parsed) -> (Blocks, Option<(Seq, Seq)>) {
     let mut blocks = Blocks::default();
-    let mut is_duplicate = false;
+    let mut duplicate = None;
     for (number, (start, end)) in options.sack().iter().enumerate() {
         if !start.is_before(*end) || end.is_after(flow.snd_nxt) {
             continue;
@@ -170,12 +170,12 @@ fn believable(flow: &Flow, ack: Seq, options: &Parsed) -> (Blocks, bool) {
             !start.is_before(*outer_start) && !end.is_after(*outer_end)
         });
         if number == 0 && (!end.is_after(ack) || is_inside_next) {
-            is_duplicate = true;
+            duplicate = Some((*start, *end));
         } else if start.is_after(ack) {
             blocks.push((*start, *end));
         }
     }
-    (blocks, is_duplicate)
+    (blocks, duplicate)
 }
 
 /// What the slow path knows of the segment.
@@ -208,20 +208,25 @@ pub(crate) fn process(
     // not make it late.
     let echo = options.timestamps.map(|stamps| stamps.echo);
     settle(flow, cold, shared, ack, echo, now, &mut delivery);
+    let mut has_all_twice = false;
     if has_sack {
-        let (blocks, is_duplicate) = believable(flow, ack, options);
-        delivery.duplicate = is_duplicate;
+        let (blocks, duplicate) = believable(flow, ack, options);
+        delivery.duplicate = duplicate.is_some();
         let blocks = blocks.as_slice();
         let (board, rtt) = (&mut cold.board, &cold.rtt);
         board.report(&mut shared.sent, &flow.sent, blocks, now, rtt, &mut delivery);
-        if is_duplicate {
-            cold.board.grow_patient();
+        if let Some((start, end)) = duplicate {
+            let segments = end.since(start).div_ceil(u32::from(flow.mss).max(1));
+            has_all_twice = cold.recovery.came_twice(end, segments);
+            grow_patient(flow, cold, end);
         }
     }
     if !has_sack {
         if delivery.acked > 0 {
             // Of what is acknowledged now, that many have made themselves known by duplicates.
             delivery.delivered = delivery.acked.saturating_sub(cold.board.sacked).max(1);
+            // Nor does anybody know which of them have arrived before something was sent again.
+            delivery.original = delivery.original.filter(|_| !delivery.has_copies);
             cold.board.discount_duplicates(&flow.sent, delivery.acked);
         } else if is_repeated {
             cold.board.count_duplicate(&flow.sent, &mut delivery);
@@ -229,21 +234,24 @@ pub(crate) fn process(
     }
     let is_marked = flow.flags.has(Flags::ECN) && flags & tcp::ECE != 0;
     cold.congestion.observe(delivery.delivered, is_marked, flow.snd_una, flow.snd_nxt);
-    let is_timeout = cold.recovery.phase == Phase::Timeout;
-    if let Some(echo) = echo
+    let has_new = flow.unsent() > 0 && flow.usable() > 0;
+    let edges = (flow.snd_una, flow.snd_nxt);
+    let is_for_nothing =
+        cold.recovery.is_for_nothing(&delivery, is_advance, is_repeated, edges, has_new);
+    shared.counters.timeouts_for_nothing += u64::from(is_for_nothing);
+    let is_late = is_advance
         && flow.flags.has(Flags::TIMESTAMPS)
-        && is_advance
-        && cold.recovery.undo(&mut flow.window, echo)
-    {
-        cold.board.clear_lost(&mut shared.sent, &flow.sent, is_timeout);
-        shared.counters.undone += 1;
-    }
+        && echo.is_some_and(|echo| cold.recovery.is_late_by(echo));
+    undo(flow, cold, shared, is_advance, is_late || is_for_nothing, has_all_twice);
     if is_marked && cold.recovery.mark(&mut cold.congestion, &mut flow.window, flow.snd_nxt) {
         flow.flags.set(Flags::CWR_OWED);
         shared.counters.marks_heeded += 1;
     }
     answer_probe(flow, cold, &delivery, is_advance, is_repeated);
-    cold.recovery.advance(&mut flow.window, flow.snd_una, has_sack);
+    let fell_for_loss = matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout);
+    if cold.recovery.advance(&mut flow.window, flow.snd_una, has_sack) && fell_for_loss {
+        cold.board.recovered();
+    }
     let newly_lost = detect(flow, cold, shared, has_sack, is_advance, now);
     // RFC 4821 section 7.6.1: a probe that is lost alone says that it was too long, not that the
     // network is full.
@@ -253,14 +261,15 @@ pub(crate) fn process(
         && !is_probe
         && !matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout)
     {
-        cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_nxt);
+        lose(flow, cold, flow.snd_nxt);
         shared.counters.recoveries += 1;
     }
     if cold.recovery.is_reducing() {
         let in_flight = cold.board.in_flight(&flow.sent);
         cold.recovery.reduce(&mut flow.window, in_flight, &delivery, newly_lost);
-    } else if delivery.acked > 0 {
-        // What was reported before it was acknowledged does not count twice.
+    } else if delivery.acked > 0 || cold.board.reordering() > DUPLICATES {
+        // What was reported before it was acknowledged does not count twice. Where segments are
+        // often out of order the window grows with what is reported as well, as in Linux.
         grow(flow, cold, delivery.delivered, now);
     }
 }
@@ -275,7 +284,7 @@ pub(crate) fn detect(
     now: Nanos,
 ) -> u32 {
     let is_recovering = matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout);
-    cold.reorder_wait = Nanos::ZERO;
+    cold.reorder_wait_us = 0;
     if !has_sack {
         // RFC 6582 section 3.2: the third duplicate, and every partial acknowledgement after it.
         let is_lost = match cold.recovery.phase {
@@ -293,7 +302,7 @@ pub(crate) fn detect(
         cold.board.reordering_window(is_recovering, cold.rtt.shortest(), cold.rtt.smoothed());
     let (newly_lost, wait) = cold.board.detect(&mut shared.sent, &flow.sent, window, now);
     if let Some(wait) = wait {
-        cold.reorder_wait = wait.max(Nanos(1));
+        cold.reorder_wait_us = u32::try_from(wait.0.div_ceil(1000)).unwrap_or(u32::MAX).max(1);
         cold.rearm = true;
     }
     newly_lost
@@ -312,11 +321,52 @@ fn answer_probe(
         return;
     }
     let has_arrived_twice = delivery.duplicate || (!is_advance && is_repeated);
-    if !cold.recovery.probe_was_again || has_arrived_twice {
-        cold.recovery.set_probe(None);
+    if !cold.recovery.probe_was_again() || has_arrived_twice {
+        cold.recovery.probe_answered();
     } else if flow.snd_una.is_after(end) {
         // Nothing came twice, so the probe has mended a loss, and the window has to fall for it.
-        cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_una);
-        cold.recovery.set_probe(None);
+        lose(flow, cold, flow.snd_una);
+        cold.recovery.probe_answered();
+    }
+}
+
+/// The window falls for a loss; until `end` is acknowledged for no other.
+pub(crate) fn lose(flow: &mut Flow, cold: &mut Cold, end: Seq) {
+    cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_una, end);
+}
+
+/// Takes a fall of the window back, if nothing was lost: the first copies `came_late`, or all that
+/// was sent again `came_twice`.
+fn undo(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    shared: &mut Shared,
+    is_advance: bool,
+    came_late: bool,
+    came_twice: bool,
+) {
+    let phase = cold.recovery.phase;
+    // After a timeout only what is acknowledged says that nothing is missing.
+    let is_known = came_late || (came_twice && (phase != Phase::Timeout || is_advance));
+    if !is_known || !cold.recovery.undo(&mut flow.window) {
+        return;
+    }
+    shared.counters.undone += 1;
+    if came_twice {
+        cold.board.stay_patient();
+    }
+    // What came twice says nothing about what else counts as lost: that begins a fall of its own.
+    if came_late || phase == Phase::Timeout {
+        cold.board.clear_lost(&mut shared.sent, &flow.sent, phase == Phase::Timeout);
+    }
+}
+
+/// The peer has something twice that ends at `end`: late segments get more time, once a round trip
+/// (RFC 8985 section 6.2 step 4). What a tail loss probe sent again says nothing about that.
+fn grow_patient(flow: &Flow, cold: &mut Cold, end: Seq) {
+    let is_of_probe = cold.recovery.probe_was_again() && cold.recovery.probe() == Some(end);
+    if !is_of_probe && !flow.snd_una.is_before(cold.patient_until) {
+        cold.patient_until = flow.snd_nxt;
+        cold.board.grow_patient();
     }
 }

@@ -94,8 +94,10 @@ pub(crate) struct Cold {
     pub(crate) fin: Option<Seq>,
     /// Our first number.
     pub(crate) iss: Seq,
-    /// How long late segments may still take; zero: RACK waits for none.
-    pub(crate) reorder_wait: Nanos,
+    /// Microseconds that late segments may still take; zero: RACK waits for none.
+    pub(crate) reorder_wait_us: u32,
+    /// Late segments get no more time before this is acknowledged.
+    pub(crate) patient_until: Seq,
     pub(crate) reassembly: Reassembly,
     pub(crate) recovery: Recovery,
     /// Behind the last urgent byte to send, while [`Flags::URGENT`](crate::flow::Flags::URGENT).
@@ -103,8 +105,8 @@ pub(crate) struct Cold {
     /// Number of the peer's urgent byte, once
     /// [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
     pub(crate) rcv_up: Seq,
-    /// Before that no other challenge is sent.
-    pub(crate) challenge_at: Nanos,
+    /// Before that no other challenge is sent, in milliseconds (wraps); zero: one may be.
+    pub(crate) challenge_ms: u32,
     pub(crate) listener: Option<ListenerId>,
     /// The hash under which the table has it.
     pub(crate) hash: FlowHash,
@@ -156,11 +158,12 @@ impl Cold {
             listener,
             iss,
             hash: FlowHash(0),
-            reorder_wait: Nanos::ZERO,
+            reorder_wait_us: 0,
+            patient_until: iss,
             data_at: now,
             heard_at: now,
             progress_at: now,
-            challenge_at: Nanos::ZERO,
+            challenge_ms: 0,
             snd_wnd_max: 0,
             rcv_mss: crate::options::DEFAULT_MSS_V4,
             eager: Eager::NEW,

@@ -102,6 +102,9 @@ counters! {
     recoveries,
     /// Falls of the window taken back, since nothing was lost.
     undone,
+    /// Timeouts after which data arrived that was sent before and only once: they were for nothing
+    /// (RFC 5682).
+    timeouts_for_nothing,
     /// Tail loss probes sent.
     tail_probes,
     /// Questions to a closed window.

@@ -2,7 +2,7 @@
 
 use base::Nanos;
 
-use crate::acknowledge::detect;
+use crate::acknowledge::{detect, lose};
 use crate::cold::{Cold, Purpose};
 use crate::flow::{Flags, Flow, State};
 use crate::pacing;
@@ -93,7 +93,7 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
             if cold.board.lost > 0
                 && !matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout)
             {
-                cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_nxt);
+                lose(flow, cold, flow.snd_nxt);
                 shared.counters.recoveries += 1;
                 // As RFC 6937 has it for the acknowledgement that begins a recovery.
                 let in_flight = cold.board.in_flight(&flow.sent);
@@ -142,7 +142,10 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
             }
             let has_sack = flow.flags.has(Flags::SACK);
             let (control, window) = (&mut cold.congestion, &mut flow.window);
-            cold.recovery.time_out(control, window, flow.snd_nxt, is_first);
+            let edges = (flow.snd_una, flow.snd_nxt);
+            // A probe of the path that is lost says nothing about what is late.
+            let may_be_late = !cold.search.is_probing();
+            cold.recovery.time_out(control, window, edges, is_first, may_be_late);
             cold.board.mark_all_lost(&mut shared.sent, &flow.sent, has_sack);
             Fate::Keep
         }
@@ -182,7 +185,7 @@ pub(crate) fn postpone(
     index: u32,
     now: Nanos,
 ) -> bool {
-    debug_assert!(cold.reorder_wait == Nanos::ZERO, "who waits for late segments is slow");
+    debug_assert!(cold.reorder_wait_us == 0, "who waits for late segments is slow");
     let may_wait = flow.sent.len() == 1
         && cold.options.user_timeout_ms.is_none()
         && wheel.is_armed_by(index, now + shared.rto_floor);
@@ -250,7 +253,7 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
         let half = Nanos(cold.rtt.smoothed().unwrap_or_default().0 / 2);
         timeout = timeout.min(now + half.max(RENEGING_MIN));
     }
-    let wait = std::mem::take(&mut cold.reorder_wait);
+    let wait = Nanos::from_micros(u64::from(std::mem::take(&mut cold.reorder_wait_us)));
     if wait > Nanos::ZERO {
         let due = now + wait;
         if due < timeout {

@@ -38,6 +38,7 @@ mod secret;
 mod seq;
 mod shared;
 mod slow;
+mod small;
 mod table;
 mod transmit;
 mod urgent;

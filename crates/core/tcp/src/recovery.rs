@@ -1,6 +1,6 @@
 //! How the window falls and comes back: fast recovery with proportional rate reduction (RFC 6937),
 //! timeouts (RFC 5681 section 3.1), congestion marks (RFC 3168), and taking it back when nothing
-//! was lost (RFC 3522, RFC 4015).
+//! was lost (RFC 3522, RFC 4015, RFC 5682, and RFC 3708 as Linux reads it).
 
 use crate::Seq;
 use crate::congestion::{Cause, Congestion, Window};
@@ -32,27 +32,82 @@ pub(crate) struct Recovery {
     sent: u32,
     /// What to return to when nothing was lost: window and threshold; a window of zero: nothing.
     undo: (u32, u32),
-    /// Timestamp of the first segment sent again, if one was.
+    /// First number that was not acknowledged when the fall began that may be taken back.
+    start: Seq,
+    /// Timestamp of the first segment sent again; zero: none was.
     stamp: u32,
-    has_stamp: bool,
-    is_probing: bool,
     /// Number at which a tail loss probe was sent (RFC 8985 section 7.3).
     probe_end: Seq,
-    /// The probe was a segment sent before, not new data.
-    pub(crate) probe_was_again: bool,
+    probe: Probe,
+    frto: Frto,
+    /// Segments sent again that the peer has not yet said to have twice, or one of the two below.
+    again: u8,
 }
+
+/// A tail loss probe that is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Probe {
+    #[default]
+    None,
+    /// New data.
+    New,
+    /// A segment sent before.
+    Again,
+}
+
+/// Whether it is watched for what tells a late acknowledgement from a loss after a timeout (RFC
+/// 5682).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Frto {
+    #[default]
+    Off,
+    On,
+    /// The next segments are to be new data, whose acknowledgement will tell.
+    SendNew,
+}
+
+/// None was sent again.
+const NONE_AGAIN: u8 = u8::MAX;
+/// So many were sent again that it is not counted how many of them came twice.
+const MANY_AGAIN: u8 = u8::MAX - 1;
 
 impl Recovery {
     /// The number at which a tail loss probe was sent that is not answered yet.
     #[inline]
     pub(crate) fn probe(&self) -> Option<Seq> {
-        self.is_probing.then_some(self.probe_end)
+        (self.probe != Probe::None).then_some(self.probe_end)
     }
 
-    /// A tail loss probe was sent, or answered.
-    pub(crate) fn set_probe(&mut self, end: Option<Seq>) {
-        self.is_probing = end.is_some();
-        self.probe_end = end.unwrap_or(self.probe_end);
+    /// Whether that probe was a segment sent before.
+    pub(crate) fn probe_was_again(&self) -> bool {
+        self.probe == Probe::Again
+    }
+
+    /// A tail loss probe was sent, of new data or not.
+    pub(crate) fn probe_sent(&mut self, end: Seq, was_again: bool) {
+        self.probe = if was_again { Probe::Again } else { Probe::New };
+        self.probe_end = end;
+    }
+
+    /// It was answered.
+    pub(crate) fn probe_answered(&mut self) {
+        self.probe = Probe::None;
+    }
+
+    /// Whether new data goes before what counts as lost.
+    #[inline]
+    pub(crate) fn prefers_new(&self) -> bool {
+        self.frto == Frto::SendNew
+    }
+
+    /// From now on a fall may be taken back.
+    fn remember(&mut self, before: (u32, u32), una: Seq) {
+        (self.undo, self.start) = (before, una);
+        (self.stamp, self.again) = (0, NONE_AGAIN);
+    }
+
+    fn forget(&mut self) {
+        (self.undo, self.stamp, self.again) = ((0, 0), 0, NONE_AGAIN);
     }
 
     fn begin(&mut self, phase: Phase, window: &Window, nxt: Seq) {
@@ -60,7 +115,8 @@ impl Recovery {
         self.end = nxt;
         self.prior = window.segments.max(1);
         (self.delivered, self.sent) = (0, 0);
-        self.is_probing = false;
+        self.probe = Probe::None;
+        self.frto = Frto::Off;
     }
 
     /// A congestion mark was echoed; at most one fall a round trip. Whether this is one.
@@ -70,13 +126,19 @@ impl Recovery {
         }
         let threshold = control.reduce(window, Cause::Mark);
         self.begin(Phase::Marked, window, nxt);
-        self.undo = (0, 0);
+        self.forget();
         window.threshold = threshold;
         true
     }
 
     /// Acknowledgements told of a loss.
-    pub(crate) fn lose(&mut self, control: &mut Congestion, window: &mut Window, nxt: Seq) {
+    pub(crate) fn lose(
+        &mut self,
+        control: &mut Congestion,
+        window: &mut Window,
+        una: Seq,
+        nxt: Seq,
+    ) {
         match self.phase {
             Phase::Recovery | Phase::Timeout => {}
             // The window is falling already: once a round trip is enough.
@@ -85,7 +147,7 @@ impl Recovery {
                 let before = (window.segments, window.threshold);
                 let threshold = control.reduce(window, Cause::Loss);
                 self.begin(Phase::Recovery, window, nxt);
-                (self.undo, self.has_stamp) = (before, false);
+                self.remember(before, una);
                 window.threshold = threshold;
             }
         }
@@ -96,19 +158,26 @@ impl Recovery {
         &mut self,
         control: &mut Congestion,
         window: &mut Window,
-        nxt: Seq,
+        (una, nxt): (Seq, Seq),
         is_first: bool,
+        may_be_late: bool,
     ) {
+        let may_be_late =
+            may_be_late && (matches!(self.phase, Phase::Open | Phase::Marked) || !is_first);
         if self.phase != Phase::Timeout || is_first {
             let before = (window.segments, window.threshold);
             if self.phase == Phase::Open {
                 window.threshold = control.reduce(window, Cause::Loss);
-                self.undo = before;
+                self.remember(before, una);
             }
-            self.has_stamp = false;
+            self.stamp = 0;
             control.timed_out();
         }
         self.begin(Phase::Timeout, window, nxt);
+        if may_be_late {
+            // RFC 5682 section 2.1 step 1.
+            self.frto = Frto::On;
+        }
         (window.segments, window.count) = (1, 0);
     }
 
@@ -117,7 +186,7 @@ impl Recovery {
     pub(crate) fn recut(&mut self, window: &mut Window, nxt: Seq) {
         if self.phase != Phase::Timeout {
             window.threshold = window.threshold.min(window.segments.max(2));
-            (self.undo, self.has_stamp) = ((0, 0), false);
+            self.forget();
             self.begin(Phase::Timeout, window, nxt);
         }
     }
@@ -129,23 +198,70 @@ impl Recovery {
             return;
         }
         self.sent = self.sent.saturating_add(1);
-        if is_again && !self.has_stamp {
-            (self.stamp, self.has_stamp) = (stamp, true);
+        if is_again {
+            if self.stamp == 0 {
+                self.stamp = stamp.max(1);
+            }
+            self.again = match self.again {
+                NONE_AGAIN => 1,
+                count => (count + 1).min(MANY_AGAIN),
+            };
         }
     }
 
     /// The peer echoes a timestamp from before anything was sent again, for data that arrived: the
-    /// first copies were only late. Returns to the window of before (RFC 3522 section 3.2).
-    pub(crate) fn undo(&mut self, window: &mut Window, echo: u32) -> bool {
-        let is_late_only = self.has_stamp && echo.wrapping_sub(self.stamp).cast_signed() < 0;
+    /// first copies were only late (RFC 3522 section 3.2).
+    pub(crate) fn is_late_by(&self, echo: u32) -> bool {
+        self.stamp != 0 && echo.wrapping_sub(self.stamp).cast_signed() < 0
+    }
+
+    /// The peer says that it has `segments` twice that end at `end`. Whether it has all twice that
+    /// was sent again: then no first copy was lost, whatever the clocks say.
+    pub(crate) fn came_twice(&mut self, end: Seq, segments: u32) -> bool {
+        let counts = self.undo.0 != 0 && self.again < MANY_AGAIN && end.is_after(self.start);
+        if counts {
+            self.again = self.again.saturating_sub(u8::try_from(segments).unwrap_or(u8::MAX));
+        }
+        counts && self.again == 0
+    }
+
+    /// RFC 5682 section 3.1 for an acknowledgement up to `una` that came after a timeout. True: data
+    /// that was sent only once has arrived since, so that the timeout was for nothing.
+    pub(crate) fn is_for_nothing(
+        &mut self,
+        delivery: &Delivery,
+        is_advance: bool,
+        is_repeated: bool,
+        (una, nxt): (Seq, Seq),
+        has_new: bool,
+    ) -> bool {
+        if self.phase != Phase::Timeout || self.frto == Frto::Off {
+            return false;
+        }
+        if delivery.original.is_some_and(|end| !end.is_after(self.end)) {
+            return true;
+        }
+        let has_report = delivery.reported > 0 || is_repeated;
+        self.frto = match (nxt.is_after(self.end), is_advance && una.is_before(self.end)) {
+            (true, _) if has_report => Frto::Off,
+            (false, true) if has_new => Frto::SendNew,
+            (false, true) => Frto::Off,
+            _ => Frto::On,
+        };
+        false
+    }
+
+    /// Nothing was lost: returns to the window of before. Whether there was one.
+    pub(crate) fn undo(&mut self, window: &mut Window) -> bool {
         let (segments, threshold) = self.undo;
-        if !is_late_only || segments == 0 {
+        if segments == 0 {
             return false;
         }
         window.segments = window.segments.max(segments);
-        window.threshold = threshold;
+        window.threshold = window.threshold.max(threshold);
         self.phase = Phase::Open;
-        (self.undo, self.has_stamp) = ((0, 0), false);
+        self.frto = Frto::Off;
+        self.forget();
         true
     }
 
@@ -164,7 +280,9 @@ impl Recovery {
             window.count = 0;
         }
         self.phase = Phase::Open;
-        (self.undo, self.has_stamp) = ((0, 0), false);
+        self.frto = Frto::Off;
+        // What came twice may still be told of, so that what to return to is not forgotten yet.
+        self.stamp = 0;
         true
     }
 

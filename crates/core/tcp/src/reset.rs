@@ -15,12 +15,19 @@ use crate::{OptionBytes, Seq};
 /// back when the last one was too short a time ago. The limit is the flow's own, so that it tells
 /// nobody anything about other flows (CVE-2016-5696).
 pub(crate) fn challenge(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) {
-    if now < cold.challenge_at {
+    // Milliseconds wrap after 49 days, so that only a time that is as near as an interval counts.
+    let (now_ms, interval_ms) = (millis(now), millis(shared.config.challenge_interval));
+    let ahead = cold.challenge_ms.wrapping_sub(now_ms);
+    if cold.challenge_ms != 0 && ahead != 0 && ahead <= interval_ms {
         shared.counters.challenges_limited += 1;
         return;
     }
-    cold.challenge_at = now + shared.config.challenge_interval;
+    cold.challenge_ms = now_ms.wrapping_add(interval_ms).max(1);
     flow.flags.set(Flags::ACK_NOW);
+}
+
+const fn millis(time: Nanos) -> u32 {
+    (time.0 / 1_000_000) as u32
 }
 
 /// What a segment for nobody was.

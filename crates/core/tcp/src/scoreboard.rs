@@ -11,6 +11,7 @@
 //! timeout and a path that carries less look at all records.
 
 mod chain;
+mod delivery;
 mod index;
 mod losses;
 mod record;
@@ -26,6 +27,7 @@ use crate::Seq;
 use crate::pool::List;
 use crate::rtt::Rtt;
 use crate::shared::SentPool;
+pub(crate) use delivery::Delivery;
 pub(crate) use record::Sent;
 use record::{AGAIN, EVER_AGAIN, LINKED, LOST, PARDONED, PUSHED, SACKED};
 use ways::{Ways, is_later};
@@ -50,22 +52,8 @@ pub(crate) struct Scoreboard {
     reordering: u8,
     /// Quarters of the shortest round trip that reordering is given (RFC 8985 section 6.2 step 4).
     reorder_wait: u8,
-}
-
-/// What one acknowledgement brought.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Delivery {
-    /// Segments newly known to have arrived.
-    pub(crate) delivered: u32,
-    /// Those of them acknowledged in order.
-    pub(crate) acked: u32,
-    /// Time since the oldest acknowledged one was sent, if it was sent once (RFC 6298 section 3).
-    pub(crate) round_trip: Option<Nanos>,
-    /// When the last was sent of those acknowledged that were lost or sent again: until then what
-    /// is acknowledged may have waited for that, not for the network.
-    pub(crate) again_at: Option<Nanos>,
-    /// The peer had some of it twice (RFC 2883).
-    pub(crate) duplicate: bool,
+    /// Recoveries after which that is forgotten.
+    patience: u8,
 }
 
 /// Duplicate acknowledgements that stand for a loss (RFC 5681 section 3.2).
@@ -229,6 +217,7 @@ impl Scoreboard {
                 self.sacked -= 1;
             } else {
                 delivery.delivered += 1;
+                delivery.note_copies(&segment);
                 self.deliver(pool, &mut ways, index, &segment, now, rtt);
             }
             ways.index.note_left(&segment);
@@ -265,14 +254,14 @@ impl Scoreboard {
             let next =
                 behind.reduce(|one, other| if is_behind(*other, *one) { one } else { other });
             let Some(block) = next else { break };
-            delivery.delivered += self.report_block(pool, sent, &mut ways, *block, now, rtt);
+            self.report_block(pool, sent, &mut ways, *block, now, rtt, delivery);
             last = Some(*block);
         }
         ways.keep(pool, sent);
         self.highest = self.highest.later(highest);
     }
 
-    /// Marks what one block reports; returns how many segments are newly known to have arrived.
+    /// Marks what one block reports.
     fn report_block(
         &mut self,
         pool: &mut SentPool,
@@ -281,8 +270,8 @@ impl Scoreboard {
         (start, end): (Seq, Seq),
         now: Nanos,
         rtt: &Rtt,
-    ) -> u32 {
-        let mut delivered = 0;
+        delivery: &mut Delivery,
+    ) {
         let mut at = ways.index.find_from(pool, sent, start);
         let first = at;
         let mut last = None;
@@ -303,7 +292,9 @@ impl Scoreboard {
             self.lost -= u32::from(segment.has(LOST));
             self.again -= u32::from(segment.has(AGAIN));
             self.sacked += 1;
-            delivered += 1;
+            delivery.delivered += 1;
+            delivery.reported += 1;
+            delivery.note_copies(&segment);
             at = pool.next(index);
         }
         // Most blocks come again and again: the next time this one is one step.
@@ -312,7 +303,6 @@ impl Scoreboard {
         {
             pool.get_mut(first).right = last;
         }
-        delivered
     }
 
     /// A record has arrived: RACK takes note, and it is in no chain any more.

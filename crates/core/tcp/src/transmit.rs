@@ -10,11 +10,10 @@ use crate::cold::Cold;
 use crate::congestion::Window;
 use crate::emit::{self, Plan, emit, emit_ack, emit_as};
 use crate::flow::{Flags, Flow, State};
-use crate::handshake::MSS_MIN;
 use crate::io::{Buffers, FlowId, Output};
-use crate::options::DEFAULT_MSS_V4;
 use crate::scoreboard::{Scoreboard, Sent};
 use crate::shared::Turn;
+use crate::small::{is_nagled, may_leave_small};
 use crate::{Config, delayed, pacing, pmtu, window};
 
 /// How far a flow got.
@@ -111,15 +110,6 @@ fn send_new<B: Buffers, O: Output, const PLAIN: bool>(
     true
 }
 
-/// Whether Nagle's algorithm, as Minshall refined it, holds a small segment (RFC 9293 section
-/// 3.7.4).
-#[inline]
-fn is_nagled(flow: &Flow) -> bool {
-    !flow.flags.has(Flags::NO_DELAY)
-        && !flow.sent.is_empty()
-        && flow.snd_small.is_after(flow.snd_una)
-}
-
 /// Sends what a synchronized flow may send.
 pub(crate) fn run<B: Buffers, O: Output>(
     turn: &mut Turn<'_, B, O>,
@@ -211,7 +201,7 @@ fn step<B: Buffers, O: Output>(
     flow: &mut Flow,
     cold: &mut Cold,
 ) -> Step {
-    let has_lost = cold.board.lost > cold.board.again;
+    let has_lost = cold.board.lost > cold.board.again && !cold.recovery.prefers_new();
     if !has_lost && flow.unsent() == 0 && !flow.fin_owed() {
         return Step::Nothing;
     }
@@ -269,29 +259,6 @@ fn step<B: Buffers, O: Output>(
     }
     cold.recovery.note_sent(false, 0);
     Step::Sent
-}
-
-/// Whether a segment that is not full may leave: sender's side of silly windows, CORK, and Nagle
-/// (RFC 9293 section 3.8.6.2.1 and 3.7.4).
-#[inline]
-fn may_leave_small(flow: &Flow, cold: &Cold, bytes: u32, is_last: bool) -> bool {
-    if flow.flags.has(Flags::FORCE) {
-        return true;
-    }
-    if !is_last {
-        // The window ends here. Half of the largest one is worth a segment, of a small one all of
-        // it (as in Linux), and a few bytes never are: they wait for the persist timer.
-        let most = cold.snd_wnd_max;
-        let worth = if most > u32::from(DEFAULT_MSS_V4) { most / 2 } else { most };
-        return bytes >= worth.max(u32::from(MSS_MIN));
-    }
-    if flow.flags.has(Flags::FIN_QUEUED) {
-        return true;
-    }
-    if flow.flags.has(Flags::CORK) || flow.flags.has(Flags::HELD) {
-        return false;
-    }
-    !is_nagled(flow)
 }
 
 /// The first segment after a pause: the path is no longer known so well (RFC 5681 section 4.1, and
@@ -398,8 +365,7 @@ fn tail_probe<B: Buffers, O: Output>(
     }
     flow.flags.clear(Flags::TAIL_PROBE);
     turn.shared.counters.tail_probes += 1;
-    cold.recovery.set_probe(Some(flow.snd_nxt));
-    cold.recovery.probe_was_again = !has_new;
+    cold.recovery.probe_sent(flow.snd_nxt, !has_new);
     debug_assert!(flow.state != State::TimeWait, "nothing is on its way in TIME-WAIT");
     true
 }

@@ -11,6 +11,9 @@ use crate::Seq;
 use crate::pool::List;
 use crate::shared::SentPool;
 
+/// Recoveries after which the reordering window is the first again (RFC 8985 section 6.2 step 4).
+const PATIENCE: u8 = 16;
+
 impl Scoreboard {
     /// A duplicate acknowledgement from a peer without SACK: one more has arrived.
     pub(crate) fn count_duplicate(&mut self, sent: &List, delivery: &mut Delivery) {
@@ -29,6 +32,21 @@ impl Scoreboard {
     /// The peer reported a duplicate: reordering needs more patience (RFC 8985 section 6.2 step 4).
     pub(crate) fn grow_patient(&mut self) {
         self.reorder_wait = self.reorder_wait.saturating_add(1).min(20);
+        self.patience = PATIENCE;
+    }
+
+    /// A recovery was for nothing: the patience lasts longer.
+    pub(crate) fn stay_patient(&mut self) {
+        self.patience = (self.patience + 1).min(PATIENCE);
+    }
+
+    /// A recovery is over, and was not for nothing: after so many in a row late segments get no
+    /// more time than at first.
+    pub(crate) fn recovered(&mut self) {
+        self.patience = self.patience.saturating_sub(1);
+        if self.patience == 0 {
+            self.reorder_wait = 0;
+        }
     }
 
     /// How long RACK waits for segments that may only be late (RFC 8985 section 6.2 step 4).

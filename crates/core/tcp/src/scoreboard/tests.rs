@@ -377,7 +377,7 @@ fn run(bench: &mut Bench, walk: &mut Walk, step: &Step) {
         }
     }
     let facts = |delivery: Delivery| {
-        let Delivery { delivered, acked, round_trip, again_at, duplicate } = delivery;
+        let Delivery { delivered, acked, round_trip, again_at, duplicate, .. } = delivery;
         (delivered, acked, round_trip, again_at, duplicate)
     };
     assert_eq!(facts(ours), facts(theirs));
@@ -469,4 +469,25 @@ fn sacks_from_the_end_to_the_front_cost_no_more_than_the_other_way_round() {
     });
     let most = costs.max().expect("there are some");
     assert!(most < 400, "{most}");
+}
+
+#[test]
+fn after_sixteen_recoveries_without_a_duplicate_late_segments_get_no_more_time_than_at_first() {
+    let mut board = Scoreboard { reordering: 5, ..Scoreboard::new(Seq(0)) };
+    let quarter = Nanos(1000);
+    let wait = |board: &Scoreboard| {
+        board.reordering_window(true, Some(Nanos(4 * quarter.0)), Some(Nanos(100_000)))
+    };
+    assert_eq!(wait(&board), quarter);
+    board.grow_patient();
+    board.grow_patient();
+    assert_eq!(wait(&board), Nanos(3 * quarter.0));
+    (0..15).for_each(|_| board.recovered());
+    assert_eq!(wait(&board), Nanos(3 * quarter.0));
+    // One that was for nothing makes it last longer.
+    board.stay_patient();
+    board.recovered();
+    assert_eq!(wait(&board), Nanos(3 * quarter.0));
+    board.recovered();
+    assert_eq!(wait(&board), quarter);
 }
