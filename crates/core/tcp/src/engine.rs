@@ -229,21 +229,23 @@ impl Engine {
         fate
     }
 
-    /// Does what is due. Segments leave with the next [`Self::transmit`].
+    /// Does what is due, or as much of it as one turn has time for: then [`Self::next_deadline`]
+    /// lies in the past. Segments leave with the next [`Self::transmit`].
     #[inline]
     pub fn expire<O: Output>(&mut self, now: Nanos, out: &mut O) {
-        while let Some(first) = self.wheel.pop(now) {
-            self.expire_burst(now, first, out);
+        let mut steps = STEPS_A_TURN;
+        while let Some(first) = self.wheel.pop(now, &mut steps) {
+            self.expire_burst(now, first, &mut steps, out);
         }
     }
 
     /// Looks at a burst of flows whose time has come; `first` is one of them.
     #[inline(never)]
-    fn expire_burst<O: Output>(&mut self, now: Nanos, first: u32, out: &mut O) {
+    fn expire_burst<O: Output>(&mut self, now: Nanos, first: u32, steps: &mut u32, out: &mut O) {
         let mut due = [first; BURST];
         let mut count = 1;
         while let Some(place) = due.get_mut(count)
-            && let Some(index) = self.wheel.pop(now)
+            && let Some(index) = self.wheel.pop(now, steps)
         {
             *place = index;
             count += 1;
@@ -251,14 +253,16 @@ impl Engine {
         let due = &due[..count];
         self.touch_flows(due);
         for index in due {
-            self.expire_one(now, *index, out);
+            let records = self.expire_one(now, *index, out);
+            *steps = steps.saturating_sub(records);
         }
     }
 
-    fn expire_one<O: Output>(&mut self, now: Nanos, index: u32, out: &mut O) {
+    /// Looks at a flow whose time may have come. Returns how many records that has walked over.
+    fn expire_one<O: Output>(&mut self, now: Nanos, index: u32, out: &mut O) -> u32 {
         let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
         if !flow.flags.has(Flags::LIVE) {
-            return;
+            return 0;
         }
         expire::catch_up(flow, cold, &self.shared);
         let first = cold.timers.first();
@@ -267,10 +271,14 @@ impl Engine {
             if first != Nanos::FAR_FUTURE {
                 self.wheel.arm(index, first);
             }
-            return;
+            return 0;
         }
+        let timeouts = self.shared.counters.timeouts;
         let fate = expire::run(flow, cold, &mut self.shared, now);
+        let has_walked = self.shared.counters.timeouts != timeouts;
+        let records = if has_walked { flow.sent.len() } else { 0 };
         self.settle(index, fate, out);
+        records
     }
 
     /// Puts a flow in, and into the queue; nothing when all places are taken, none of them by a
@@ -343,6 +351,11 @@ impl Engine {
         self.place(id).map(|at| (&self.flows[at], &self.cold[at]))
     }
 }
+
+/// Looks at timers, and at records of segments that timed out, before whoever calls
+/// [`Engine::expire`] has his turn: some tenths of a millisecond. After a worker was stopped for a
+/// while the timers of all its flows may be due at once.
+const STEPS_A_TURN: u32 = 4096;
 
 /// Segments whose flows are brought close together.
 pub(crate) const BURST: usize = 64;

@@ -167,8 +167,10 @@ impl Wheel {
         self.next_slot().map(|(_, _, tick)| Nanos(tick << TICK_SHIFT))
     }
 
-    /// Takes one thing whose deadline is reached at `now`; to be called until there is none.
-    pub(crate) fn pop(&mut self, now: Nanos) -> Option<u32> {
+    /// Takes one thing whose deadline is reached at `now`; to be called until there is none. Each
+    /// look at an entry is a step, and without one left there is nothing: [`Self::next`] says then
+    /// that it is to be called again.
+    pub(crate) fn pop(&mut self, now: Nanos, steps: &mut u32) -> Option<u32> {
         let target = now.0 >> TICK_SHIFT;
         if self.soonest > target {
             self.tick = self.tick.max(target);
@@ -182,6 +184,7 @@ impl Wheel {
                 return None;
             };
             self.tick = self.tick.max(tick);
+            *steps = steps.checked_sub(1)?;
             let index = self.heads[level][slot];
             let tick = self.whole(self.entries[index as usize].tick);
             self.disarm(index);
@@ -226,7 +229,7 @@ mod tests {
                     }
                     _ => {
                         now += Nanos(random >> (64 - bits).min(63));
-                        while let Some(index) = wheel.pop(now) {
+                        while let Some(index) = wheel.pop(now, &mut { u32::MAX }) {
                             let deadline = oracle[index as usize].take();
                             prop_assert!(deadline.is_some_and(|deadline| deadline <= now));
                         }
@@ -246,7 +249,7 @@ mod tests {
             for _ in 0..20 * LEVELS {
                 let Some(next) = wheel.next() else { break };
                 now = now.max(next);
-                while let Some(index) = wheel.pop(now) {
+                while let Some(index) = wheel.pop(now, &mut { u32::MAX }) {
                     prop_assert!(oracle[index as usize].take().is_some_and(|due| due <= now));
                 }
             }

@@ -132,3 +132,34 @@ fn a_flow_with_tiny_segments_has_no_more_of_them_on_its_way_than_its_ring_pays_f
     assert_eq!(used, 16 + paid);
     assert!(world.server.engine.counters().sent_full > 0);
 }
+
+#[test]
+fn timers_that_are_all_due_at_once_are_looked_at_in_turns() {
+    const FLOWS: u16 = 20_000;
+    /// Looks that one turn may take, and some more that belong to the last burst.
+    const A_TURN_MAX: u64 = 4096 + 64;
+    let mut now = Nanos::from_secs(1);
+    let options = FlowOptions::default();
+    let config = Config { flows_max: u32::from(FLOWS), ..Config::default() };
+    let mut host = Host::new(config, &options, 1, now);
+    for number in 0..FLOWS {
+        let (near, far) = (([10, 0, 0, 1], 10_000 + number).into(), ([10, 0, 0, 2], 7).into());
+        host.engine.connect(now, near, far, options, 0).expect("there is room");
+    }
+    host.turn(now);
+    assert_eq!(host.sink.packets.drain(..).count(), usize::from(FLOWS));
+    // The worker was stopped for a while: each SYN is to be sent again.
+    now += Nanos::from_millis(1500);
+    let (mut done, mut turns) = (0, 0);
+    while host.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
+        host.engine.expire(now, &mut host.sink);
+        let timeouts = host.engine.counters().timeouts;
+        assert!(timeouts - done <= A_TURN_MAX, "{} in one turn", timeouts - done);
+        (done, turns) = (timeouts, turns + 1);
+        host.engine.transmit(now, &mut host.rings, &mut host.sink);
+        assert!(turns < 100, "it comes to an end");
+    }
+    assert_eq!(done, u64::from(FLOWS));
+    assert_eq!(host.sink.packets.len(), usize::from(FLOWS));
+    assert!(turns >= 5, "{turns} turns");
+}
