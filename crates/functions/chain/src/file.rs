@@ -14,8 +14,8 @@ mod tests;
 
 pub use error::FileError;
 pub use function::{
-    AclPart, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, PolicerPart, RouterPart,
-    Routes, Rules, WhenFull,
+    AclPart, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, NatPart, PolicerPart,
+    RouterPart, Routes, Rules, WhenFull,
 };
 pub use slice::SlicePart;
 
@@ -58,7 +58,7 @@ impl ChainFile {
         let functions = top.sections("function", 1..=FUNCTIONS_MAX, function::read)?;
         top.finish()?;
         slice::agree(&source, &slices)?;
-        function::agree(&source, &slices[0].0, &functions)?;
+        function::agree(&source, &slices, &functions)?;
         Ok(Self { name, slices: without_lines(slices), functions: without_lines(functions) })
     }
 }

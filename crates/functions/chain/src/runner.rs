@@ -27,7 +27,6 @@ use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::Feed;
 use crate::file::ChainFile;
-use crate::filter;
 use crate::ports::Ports;
 use crate::socket::{self, FigureSocket};
 use crate::swap::Swapper;
@@ -232,7 +231,7 @@ impl Chain {
 
     /// Lets slices whose filter follows the host's addresses take what fits to the present ones.
     fn refilter(&mut self, own: &[IpAddr], tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {
-        let Some(expression) = filter::of_router(own, launch::has(&self.file, "esp")) else {
+        let Some(expression) = launch::filter_of(&self.file, own.iter().copied()) else {
             tell(Event::Note(launch::too_many_addresses()));
             return Ok(());
         };

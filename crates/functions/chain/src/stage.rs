@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use base::{Nanos, PortId};
 use calisto_nf::router::Wanted;
-use calisto_nf::{Acl, Esp, FibChange, Firewall, Function, L2, Policer, Router, Verdicts};
+use calisto_nf::{Acl, Esp, FibChange, Firewall, Function, L2, Nat, Policer, Router, Verdicts};
 use crypto::IpsecMb;
 use shm::{Batch, Frame};
 
@@ -19,6 +19,7 @@ pub(crate) enum Stage {
     L2(L2),
     Firewall(Box<Firewall>),
     Esp(Box<Esp<IpsecMb>>),
+    Nat(Box<Nat>),
 }
 
 impl Stage {
@@ -30,6 +31,7 @@ impl Stage {
             Self::L2(l2) => l2,
             Self::Firewall(firewall) => &**firewall,
             Self::Esp(esp) => &**esp,
+            Self::Nat(nat) => &**nat,
         }
     }
 
@@ -47,6 +49,7 @@ impl Stage {
             (Self::L2(new), Self::L2(old)) => new.take_over(old),
             (Self::Firewall(new), Self::Firewall(old)) => new.take_over(old),
             (Self::Esp(new), Self::Esp(old)) => new.take_over(old),
+            (Self::Nat(new), Self::Nat(old)) => new.take_over(old),
             // Named one by one, so that a new kind cannot be forgotten above.
             (
                 Self::Router(_)
@@ -54,7 +57,8 @@ impl Stage {
                 | Self::Policer(_)
                 | Self::L2(_)
                 | Self::Firewall(_)
-                | Self::Esp(_),
+                | Self::Esp(_)
+                | Self::Nat(_),
                 _,
             ) => {}
         }
@@ -79,6 +83,15 @@ impl Stage {
             Self::L2(l2) => l2.process(batch, verdicts, now),
             Self::Firewall(firewall) => firewall.process(batch, verdicts, now),
             Self::Esp(esp) => esp.process(batch, verdicts, now),
+            Self::Nat(nat) => nat.process(batch, verdicts, now),
+        }
+    }
+
+    /// Shows it what is to leave, once the last stage has decided.
+    #[inline]
+    pub(crate) fn leave(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) {
+        if let Self::Nat(nat) = self {
+            nat.leave(batch, verdicts, now);
         }
     }
 

@@ -196,6 +196,11 @@ impl Tables {
         self.host.take_changed()
     }
 
+    /// The addresses of this host.
+    pub(crate) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.host.own().iter().copied()
+    }
+
     /// Why routes are withheld that were not before the last call.
     pub(crate) fn take_refused(&mut self) -> Option<RibError> {
         self.table.take_refused()

@@ -112,6 +112,9 @@ impl<P: Port> Worker<P> {
         for stage in &mut self.stages[from..] {
             stage.process(batch, verdicts, now);
         }
+        for stage in self.stages.iter_mut().rev() {
+            stage.leave(batch, verdicts, now);
+        }
         self.carry_out(batch, verdicts);
         self.write(batch, now);
         self.pass_wanted_on();

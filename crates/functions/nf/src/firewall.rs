@@ -254,7 +254,7 @@ impl Firewall {
             (Action::Deny, Some(_)) => &mut counters.denied,
             (Action::Deny, None) => &mut counters.denied_by_default,
             (Action::Permit, _) => {
-                let mark = found.map_or(0, |rule| rule as u32 + 1);
+                let mark = found.map_or(0, |rule| rule as u64 + 1);
                 match self.track.open(packet, mark, now) {
                     Ok(_) => {
                         counters.opened += 1;

@@ -25,6 +25,10 @@ pub trait Function {
     /// A frame may become another packet in place, such as an error message to whoever sent it.
     fn process(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos);
 
+    /// Sees the packets that are to leave, each by the port of its verdict, once the last function
+    /// has decided, and may change or drop them. As [`Self::process`].
+    fn leave(&mut self, _batch: &mut Batch, _verdicts: &mut Verdicts, _now: Nanos) {}
+
     /// Hands each counter over: name, what it counts, value since the function was made.
     fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64));
 

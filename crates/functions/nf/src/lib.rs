@@ -27,9 +27,13 @@ mod icmp;
 pub mod l2;
 /// The manual pages of the functions.
 pub mod manual;
+/// Translating addresses inside into a few outside.
+pub mod nat;
+mod places;
 /// Limiting how much of a kind of traffic passes.
 pub mod policer;
 mod prefix;
+mod rewrite;
 /// Routes and neighbours on the control side.
 pub mod rib;
 /// Forwarding by destination.
@@ -47,6 +51,7 @@ pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use firewall::Firewall;
 pub use function::{EachNamed, Function};
 pub use l2::L2;
+pub use nat::Nat;
 pub use policer::Policer;
 pub use prefix::{Prefix, PrefixError};
 pub use rib::{Rib, RibError};

@@ -22,21 +22,25 @@ mod tcp;
 mod timeouts;
 mod tuple;
 
+use arrayvec::ArrayVec;
 use base::Nanos;
 
+pub(crate) use fragments::Fragments;
 pub use invalid::Invalid;
 pub use packet::{Packet, Unread};
 pub use table::ConnectionId;
 pub use timeouts::Timeouts;
 pub use tuple::Tuple;
+pub(crate) use tuple::hash_of;
 
-use fragments::Fragments;
 use packet::Kind;
 use sources::Sources;
 use table::{Entry, Table};
 
 /// The most connections that a table may have room for.
 pub const CONNECTIONS_MAX: usize = 1 << 24;
+/// Marks of connections that have ended which wait for whoever reads them: as many as one call ends.
+const ENDED_MAX: usize = 64;
 
 /// What an operator may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +74,12 @@ impl Default for TrackSettings {
 pub struct Track {
     table: Table,
     sources: Sources,
-    fragments: Fragments,
+    fragments: Fragments<(ConnectionId, bool)>,
     timeouts: Timeouts,
     picks_up: bool,
+    /// Marks of connections that have ended, of a table whose user asked for them.
+    ended: ArrayVec<u64, ENDED_MAX>,
+    tells_ended: bool,
 }
 
 /// What a packet is.
@@ -115,6 +122,34 @@ impl Track {
             fragments: Fragments::new(settings.seed),
             timeouts: settings.timeouts,
             picks_up: settings.picks_up,
+            ended: ArrayVec::new(),
+            tells_ended: false,
+        }
+    }
+
+    /// A table that keeps the marks of connections that have ended until [`Self::take_ended`], which
+    /// is to follow each call that may end some.
+    pub(crate) fn telling_ended(settings: &TrackSettings) -> Self {
+        Self { tells_ended: true, ..Self::new(settings) }
+    }
+
+    /// The mark of a connection that has ended since the last call.
+    #[inline]
+    pub(crate) fn take_ended(&mut self) -> Option<u64> {
+        self.ended.pop()
+    }
+
+    /// Whether a connection is known to be none of a forged source: see [`Self::open`].
+    #[inline]
+    pub(crate) fn is_answered(&self, id: ConnectionId) -> bool {
+        self.table.get(id).is_some_and(Entry::is_answered)
+    }
+
+    fn forget(&mut self, gone: &Entry) {
+        self.sources.forget(gone.is_answered(), gone.source_slot);
+        if self.tells_ended {
+            // There is room for all that one call ends.
+            let _ = self.ended.try_push(gone.mark);
         }
     }
 
@@ -129,7 +164,7 @@ impl Track {
     }
 
     /// What [`Self::open`] was told of a connection.
-    pub fn mark(&self, id: ConnectionId) -> u32 {
+    pub fn mark(&self, id: ConnectionId) -> u64 {
         self.table.get(id).map_or(0, |entry| entry.mark)
     }
 
@@ -166,7 +201,7 @@ impl Track {
     pub fn open(
         &mut self,
         packet: &Packet,
-        mark: u32,
+        mark: u64,
         now: Nanos,
     ) -> Result<ConnectionId, Refused> {
         let slot = self.sources.slot(&packet.tuple);
@@ -180,7 +215,7 @@ impl Track {
         let timeout = self.timeouts.of(&entry);
         if self.table.is_full() {
             for gone in self.table.make_room(now).into_iter().flatten() {
-                self.sources.forget(gone.is_answered(), gone.source_slot);
+                self.forget(&gone);
             }
         }
         let Some(id) = self.table.insert(entry, now + timeout) else { return Err(Refused::Full) };
@@ -194,14 +229,14 @@ impl Track {
     /// Ends a connection.
     pub fn close(&mut self, id: ConnectionId) {
         if let Some(gone) = self.table.remove(id) {
-            self.sources.forget(gone.is_answered(), gone.source_slot);
+            self.forget(&gone);
         }
     }
 
     /// Looks at some of the connections, as many for each call, and ends those that have run out.
     pub fn sweep(&mut self, now: Nanos) {
         for gone in self.table.sweep(now).into_iter().flatten() {
-            self.sources.forget(gone.is_answered(), gone.source_slot);
+            self.forget(&gone);
         }
     }
 

@@ -48,6 +48,18 @@ impl Verdicts {
             .map(|(index, (frame, verdict))| (index, frame, verdict))
     }
 
+    /// The packets of `batch` that are to leave, each with its verdict and the port there.
+    #[inline]
+    pub fn leaving<'a>(
+        &'a mut self,
+        batch: &'a mut Batch,
+    ) -> impl Iterator<Item = (&'a mut Frame, &'a mut Verdict, PortId)> {
+        batch.iter_mut().zip(&mut self.verdicts).filter_map(|(frame, verdict)| match *verdict {
+            Verdict::Out(port) => Some((frame, verdict, port)),
+            Verdict::Next | Verdict::Drop => None,
+        })
+    }
+
     /// The verdicts on the first `packets` of the batch.
     pub fn of(&self, packets: usize) -> &[Verdict] {
         self.verdicts.get(..packets).unwrap_or(&self.verdicts)

@@ -1,7 +1,7 @@
 //! Reading: from every port in turn, until the batch is full.
 
-use base::{Nanos, PortId};
-use port::Port;
+use base::{ChecksumState, Nanos, PortId};
+use port::{LinkChecksums, Port};
 use shm::{Batch, FramePool};
 
 use crate::filter::Filtering;
@@ -74,8 +74,15 @@ impl<P: Port> Intake<'_, P> {
             let first = batch.len();
             self.ports[index].rx(self.pool, batch, now);
             self.filtering.judge(index, batch, first, self.pool, self.counters);
+            // What a kernel of this host has left open must not leave unchanged.
+            let may_be_open =
+                self.ports[index].capabilities().checksums == LinkChecksums::MayBeOpen;
             for frame in &mut batch[first..] {
-                frame.meta_mut().port = PortId(index as u16);
+                let meta = frame.meta_mut();
+                meta.port = PortId(index as u16);
+                if may_be_open && meta.checksum == ChecksumState::Unknown {
+                    meta.checksum = ChecksumState::Partial;
+                }
             }
         }
     }

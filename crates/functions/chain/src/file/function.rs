@@ -4,6 +4,7 @@ mod acl;
 mod esp;
 mod firewall;
 mod l2;
+mod nat;
 mod policer;
 mod router;
 mod selector;
@@ -12,6 +13,7 @@ pub use acl::AclPart;
 pub use esp::EspPart;
 pub use firewall::FirewallPart;
 pub use l2::{L2Part, LinkPart};
+pub use nat::NatPart;
 pub use policer::PolicerPart;
 pub use router::{RouterPart, Routes, Rules, WhenFull};
 
@@ -56,6 +58,8 @@ kinds! {
     "firewall" Firewall(FirewallPart) firewall::read,
     /// Seals and opens what goes through tunnels.
     "esp" Esp(EspPart) esp::read,
+    /// Lets hosts with private addresses share others.
+    "nat" Nat(NatPart) nat::read,
 }
 
 pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError> {
@@ -66,13 +70,14 @@ pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError>
 /// What must hold between functions, and between them and the ports.
 pub(crate) fn agree(
     source: &Source<'_>,
-    slice: &SlicePart,
+    slices: &[(SlicePart, usize)],
     functions: &[(FunctionPart, usize)],
 ) -> Result<(), FileError> {
+    let slice = &slices[0].0;
     let mut seen: Vec<&str> = Vec::new();
     for (function, line) in functions {
         let kind = function.kind();
-        if seen.contains(&kind) && matches!(kind, "router" | "l2" | "esp") {
+        if seen.contains(&kind) && matches!(kind, "router" | "l2" | "esp" | "nat") {
             let says = format!("is {kind:?} once more: a chain has one {kind} at most");
             return Err(source.error(Some(*line), "function.kind", says));
         }
@@ -88,6 +93,9 @@ pub(crate) fn agree(
         }
         if let FunctionPart::L2(l2) = function {
             l2::agree(source, *line, slice, l2)?;
+        }
+        if let FunctionPart::Nat(nat) = function {
+            nat::agree(source, *line, slices, functions, nat)?;
         }
         seen.push(kind);
     }

@@ -1,5 +1,6 @@
 //! What a chain is made of, made: ports looked up, tables filled, slices opened, threads started.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +50,29 @@ pub(super) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gate
     Ok(gateway.map(Arc::new))
 }
 
+/// Addresses of this host from which functions of the chain send: what comes from those is not
+/// forged.
+pub(super) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> BTreeSet<IpAddr> {
+    let tunnels = gateway.into_iter().flat_map(Gateway::own_addresses);
+    tunnels.chain(taken(file)).collect()
+}
+
+/// Addresses that are the chain's, whether this host has them too or not.
+pub(super) fn taken(file: &ChainFile) -> BTreeSet<IpAddr> {
+    let of_function = |function: &FunctionPart| match function {
+        FunctionPart::Nat(nat) => nat.settings.addresses.clone(),
+        _ => Vec::new(),
+    };
+    file.functions.iter().flat_map(of_function).map(IpAddr::V4).collect()
+}
+
+/// The filter of a chain with a router on a host with these addresses; `None`: there are too many.
+pub(super) fn filter_of(file: &ChainFile, own: impl Iterator<Item = IpAddr>) -> Option<String> {
+    let taken = taken(file);
+    let own: Vec<IpAddr> = own.filter(|address| !taken.contains(address)).collect();
+    filter::of_router(&own, has(file, "esp"))
+}
+
 /// The tables of the router, if there is one.
 pub(super) fn tables(
     file: &ChainFile,
@@ -64,9 +88,7 @@ pub(super) fn tables(
     let Some(router) = router else { return Ok(None) };
     let began = clock::now();
     let progress = |bytes, of| tell(Event::Reading { bytes, of });
-    // What comes out of a tunnel's end here is from one of our addresses, and not forged.
-    let sealing = gateway.into_iter().flat_map(Gateway::own_addresses).collect();
-    let mut tables = Tables::load(router, folder, ports.clone(), sealing, progress)?;
+    let mut tables = Tables::load(router, folder, ports.clone(), senders(file, gateway), progress)?;
     let figures = tables.figures();
     tell(Event::Loaded {
         routes: figures.routes,
@@ -185,8 +207,8 @@ fn default_filter(
     if !has(file, "router") {
         return Ok(None);
     }
-    let addresses: Vec<_> = interface::all_addresses()?.into_iter().map(|(_, at)| at).collect();
-    let filter = filter::of_router(&addresses, has(file, "esp"));
+    let addresses = interface::all_addresses()?.into_iter().map(|(_, at)| at);
+    let filter = filter_of(file, addresses);
     if filter.is_none() {
         tell(Event::Note(too_many_addresses()));
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use calisto_nf::esp::Gateway;
 use calisto_nf::l2::Link;
 use calisto_nf::router::RouterSettings;
-use calisto_nf::{Acl, Esp, Fib, Firewall, L2, Policer, Router};
+use calisto_nf::{Acl, Esp, Fib, Firewall, L2, Nat, Policer, Router};
 use crypto::IpsecMb;
 
 use crate::error::ChainError;
 use crate::file::{
-    AclPart, ChainFile, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, PolicerPart,
-    RouterPart,
+    AclPart, ChainFile, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, NatPart,
+    PolicerPart, RouterPart,
 };
 use crate::ports::Ports;
 use crate::stage::Stage;
@@ -68,6 +68,7 @@ fn stages(
             (FunctionPart::L2(l2), _) => Ok(Stage::L2(l2_of(l2, parts.ports)?)),
             (FunctionPart::Firewall(firewall), _) => firewall_of(firewall, parts.ports),
             (FunctionPart::Esp(esp), _) => esp_of(esp, parts),
+            (FunctionPart::Nat(nat), _) => nat_of(nat, parts.ports),
         }
     };
     file.functions.iter().enumerate().map(make).collect()
@@ -140,4 +141,11 @@ fn firewall_of(part: &FirewallPart, ports: &Ports) -> Result<Stage, ChainError> 
         why: wrong.to_string(),
     };
     Ok(Stage::Firewall(Box::new(Firewall::new(&settings).map_err(failed)?)))
+}
+
+fn nat_of(part: &NatPart, ports: &Ports) -> Result<Stage, ChainError> {
+    let mut settings = part.settings.clone();
+    settings.outside = part.outside.iter().filter_map(|name| ports.named(name)).collect();
+    settings.track.seed = u64::from_ne_bytes(sys::random::bytes()?);
+    Ok(Stage::Nat(Box::new(Nat::new(&settings))))
 }

@@ -35,7 +35,7 @@ impl Chain {
         refuse_what_stays(&self.file, file)?;
         let origins = origins(&self.file.functions, &file.functions);
         let gateway = self.next_gateway(file, folder)?;
-        let senders = gateway.iter().flat_map(|gateway| gateway.own_addresses()).collect();
+        let senders = launch::senders(file, gateway.as_deref());
         let router = file.functions.iter().find_map(|function| match function {
             FunctionPart::Router(router) => Some(router),
             _ => None,
@@ -54,7 +54,12 @@ impl Chain {
             tables.commit(prepared, senders)?;
         }
         self.send_steps(&|| false);
+        let takes_others = launch::taken(&self.file) != launch::taken(file);
         self.file = file.clone();
+        if let Some(tables) = self.tables.as_ref().filter(|_| takes_others) {
+            let own: Vec<_> = tables.own_addresses().collect();
+            self.refilter(&own, tell)?;
+        }
         tell(Event::Reloaded { functions: file.functions.len() });
         Ok(())
     }

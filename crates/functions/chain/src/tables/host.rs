@@ -69,6 +69,11 @@ impl Host {
         Ok(())
     }
 
+    /// The addresses.
+    pub(super) const fn own(&self) -> &BTreeSet<IpAddr> {
+        &self.own
+    }
+
     /// The addresses, if they have changed since the last call.
     pub(super) fn take_changed(&mut self) -> Option<&BTreeSet<IpAddr>> {
         std::mem::take(&mut self.has_changed).then_some(&self.own)

@@ -1,8 +1,8 @@
-//! To which connection the later fragments of a packet belong: its first one has said so.
+//! What the first fragment of a packet has said holds for its later ones, such as to which
+//! connection they belong.
 
 use base::Nanos;
 
-use super::table::ConnectionId;
 use super::tuple::{Tuple, hash_of};
 
 /// Packets in pieces that are known at once; a newer one takes the place of an older one.
@@ -11,28 +11,28 @@ const PLACES: usize = 4096;
 const KEPT_FOR: Nanos = Nanos::from_secs(30);
 
 #[derive(Debug)]
-pub(super) struct Fragments {
-    places: Box<[Option<Packet>]>,
+pub(crate) struct Fragments<T> {
+    places: Box<[Option<Packet<T>>]>,
     seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Packet {
+struct Packet<T> {
     source: u128,
     destination: u128,
     id: u32,
     protocol: u8,
-    of: (ConnectionId, bool),
+    of: T,
     until: Nanos,
 }
 
-impl Fragments {
-    pub(super) fn new(seed: u64) -> Self {
+impl<T: Copy> Fragments<T> {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { places: vec![None; PLACES].into(), seed: seed.rotate_left(41) }
     }
 
     /// A first fragment has passed, as a packet of this connection in this direction.
-    pub(super) fn note(&mut self, tuple: &Tuple, id: u32, of: (ConnectionId, bool), now: Nanos) {
+    pub(crate) fn note(&mut self, tuple: &Tuple, id: u32, of: T, now: Nanos) {
         let place = self.place(tuple, id);
         self.places[place] = Some(Packet {
             source: tuple.source,
@@ -45,7 +45,7 @@ impl Fragments {
     }
 
     /// What the first fragment was of, of which this is a later one.
-    pub(super) fn find(&self, tuple: &Tuple, id: u32, now: Nanos) -> Option<(ConnectionId, bool)> {
+    pub(crate) fn find(&self, tuple: &Tuple, id: u32, now: Nanos) -> Option<T> {
         let packet = self.places[self.place(tuple, id)]?;
         let is_it = (packet.source, packet.destination, packet.id, packet.protocol)
             == (tuple.source, tuple.destination, id, tuple.protocol);

@@ -15,7 +15,7 @@ pub struct Packet {
     /// Its ends.
     pub tuple: Tuple,
     pub(super) kind: Kind,
-    pub(super) fragment: Option<Fragment>,
+    pub(crate) fragment: Option<Fragment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,21 @@ impl Packet {
             _ => Kind::Plain,
         };
         Ok(Self { tuple, kind, fragment })
+    }
+
+    /// The ends of the packet that it complains about, if it is an ICMP error.
+    #[inline]
+    pub(crate) fn quoted_mut(&mut self) -> Option<&mut Tuple> {
+        match &mut self.kind {
+            Kind::Error(quoted) => Some(&mut quoted.tuple),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a later fragment, which names no ports.
+    #[inline]
+    pub(crate) fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| !fragment.is_first)
     }
 
     /// Whether it is of IPv6 neighbour discovery, and cannot have come through a router (RFC 4861

@@ -32,7 +32,7 @@ pub(super) struct Entry {
     next: u32,
     generation: u32,
     /// What whoever opened it wants to find again.
-    pub(super) mark: u32,
+    pub(super) mark: u64,
     pub(super) tcp: Tcp,
     pub(super) source_slot: u16,
     is_used: bool,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(tuple: &Tuple, source_slot: u16, mark: u32) -> Self {
+    pub(super) fn new(tuple: &Tuple, source_slot: u16, mark: u64) -> Self {
         let (key, is_upward) = Key::of(tuple);
         Self {
             key,

@@ -57,7 +57,7 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A number that nobody can foretell without the seed, and in which each bit of the words counts:
 /// word by word both halves of a product, folded.
 #[inline]
-pub(super) fn hash_of(seed: u64, words: &[u64]) -> u64 {
+pub(crate) fn hash_of(seed: u64, words: &[u64]) -> u64 {
     let fold = |state: u64, word: u64| {
         let product = u128::from(state ^ word) * u128::from(ODD);
         (product as u64) ^ (product >> 64) as u64

@@ -117,7 +117,7 @@ fn one_of<'a>(
     })
 }
 
-fn interface(value: &DeValue<'_>) -> Result<String, String> {
+pub(super) fn interface(value: &DeValue<'_>) -> Result<String, String> {
     value.as_str().map(str::to_owned).ok_or_else(|| "the name of an interface".to_owned())
 }
 

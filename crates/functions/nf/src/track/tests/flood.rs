@@ -127,7 +127,7 @@ fn a_million_connections_fit_and_each_is_found_again_from_both_sides() {
     for n in 0..1_000_000 {
         let first = set(n, false);
         assert_eq!(track.look(&first, at(0)), Seen::New, "{n}");
-        track.open(&first, n, at(0)).expect("room");
+        track.open(&first, n.into(), at(0)).expect("room");
         // Answered, so that one source may have as many.
         assert_eq!(is_reply(track.look(&set(n, true), at(0))), Some(true), "{n}");
     }
@@ -135,7 +135,7 @@ fn a_million_connections_fit_and_each_is_found_again_from_both_sides() {
     for n in (0..1_000_000).step_by(7) {
         match track.look(&set(n, n % 2 == 0), at(1)) {
             Seen::Known { id, is_reply } => {
-                assert_eq!((track.mark(id), is_reply), (n, n % 2 == 0));
+                assert_eq!((track.mark(id), is_reply), (n.into(), n % 2 == 0));
             }
             other => panic!("{n}: {other:?}"),
         }

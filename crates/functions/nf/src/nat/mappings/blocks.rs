@@ -1,0 +1,71 @@
+//! Blocks of ports, whose they are, and which of their ports are free.
+
+use super::{BLOCK, BLOCKS, CLASSES, Class, FIRST, NOBODY, NONE};
+use crate::places::Keyed;
+
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    pub(super) address: u32,
+    pub(super) pool: u16,
+    /// Its blocks: the first one, and how many.
+    pub(super) first: u16,
+    pub(super) blocks: u16,
+}
+
+impl Keyed for Subscriber {
+    fn key(&self) -> [u64; 2] {
+        [self.address.into(), 0]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) used: [u64; CLASSES],
+    pub(super) subscriber: u32,
+    /// The next block of the same subscriber.
+    pub(super) next: u16,
+    /// Mappings in it that were answered.
+    pub(super) answered: u16,
+}
+
+#[derive(Debug)]
+pub(super) struct Outside {
+    pub(super) address: u32,
+    /// Places of mappings, plus one.
+    pub(super) by_port: [Box<[u32]>; CLASSES],
+    pub(super) blocks: Box<[Block]>,
+    pub(super) free: Vec<u16>,
+}
+
+impl Outside {
+    pub(super) fn new(address: u32) -> Self {
+        let none = Block { used: [0; CLASSES], subscriber: NOBODY, next: NONE, answered: 0 };
+        Self {
+            address,
+            by_port: [const { () }; CLASSES].map(|()| vec![0; 65_536].into()),
+            blocks: vec![none; BLOCKS].into(),
+            free: ((FIRST / BLOCK) as u16..BLOCKS as u16).collect(),
+        }
+    }
+}
+
+/// A free port of a block; of UDP one of the same parity, if there is one (RFC 4787 section
+/// 4.2.2).
+pub(super) fn free_port(
+    block: &Block,
+    number: u16,
+    class: Class,
+    port: u16,
+    random: usize,
+) -> Option<u16> {
+    const EVEN: u64 = 0x5555_5555_5555_5555;
+    let free = !block.used[class as usize];
+    let alike = if port.is_multiple_of(2) { free & EVEN } else { free & !EVEN };
+    let from = if class == Class::Udp && alike != 0 { alike } else { free };
+    if from == 0 {
+        return None;
+    }
+    let turn = (random % BLOCK) as u32;
+    let bit = (from.rotate_right(turn).trailing_zeros() + turn) as usize % BLOCK;
+    Some((usize::from(number) * BLOCK + bit) as u16)
+}
