@@ -27,7 +27,7 @@ static void here(void) {
     close(dials(address_there, PORT_ECHO));
     promised("SO_MARK", SOL_SOCKET, SO_MARK);
     promised("IP_MINTTL", IPPROTO_IP, IP_MINTTL);
-    promised("TCP_SYNCNT", IPPROTO_TCP, TCP_SYNCNT);
+    promised("TCP_LINGER2", IPPROTO_TCP, TCP_LINGER2);
     promised("SO_TIMESTAMPING", SOL_SOCKET, SO_TIMESTAMPING);
     /* A duplicate is the same socket. */
     int first = socket(AF_INET, SOCK_STREAM, 0);

@@ -87,3 +87,65 @@ fn every_socket_option_says_what_linux_says_or_what_the_table_says() {
 fn what_stands_beside_a_datagram_is_heeded() {
     whole::looks_like_linux("beside");
 }
+
+/// What a packet says that options are about; of segments without payload, only those with a SYN.
+fn facts_of(packet: &[u8], from: &Accelerated) -> Option<(u16, String)> {
+    let wire::Outcome::Flow(flow) = wire::classify(packet) else { return None };
+    let source = flow.key.source();
+    let here = from.here();
+    if source.ip() != here.ipv4() && source.ip() != here.ipv6() {
+        return None;
+    }
+    let (own, other) = (source.port(), flow.key.destination().port());
+    let port = if own < 7000 { own } else { other };
+    let ip = packet.get(usize::from(flow.l3_offset)..)?;
+    let (class, hops) = match flow.key.is_ipv6() {
+        true => (ip[0] << 4 | ip[1] >> 4, ip[7]),
+        false => (ip[1], ip[8]),
+    };
+    let fields = format!("class {class:#x}, {hops} hops");
+    if flow.key.protocol() == wire::Protocol::Udp {
+        return Some((port, format!("datagram: {fields}")));
+    }
+    let segment = packet.get(usize::from(flow.l4_offset)..)?;
+    if segment[13] & wire::tcp::SYN == 0 {
+        let bytes = flow.payload_len;
+        return (bytes > 0).then(|| (port, format!("data: {fields}")));
+    }
+    // The first option of a SYN, with Linux and here.
+    let mss = u16::from_be_bytes([segment[22], segment[23]]);
+    Some((port, format!("SYN: {fields}, MSS {mss}")))
+}
+
+/// What was heard of each port, each thing once, and the longest payload.
+fn digest(sniffer: &whole::Sniffer, from: &Accelerated) -> Vec<String> {
+    let packets = sniffer.packets();
+    let facts = packets.iter().filter_map(|packet| facts_of(packet, from));
+    let ports: std::collections::BTreeSet<(u16, String)> = facts.collect();
+    ports.into_iter().map(|(port, fact)| format!("{port} {fact}")).collect()
+}
+
+/// Connections that the kernel has opened or accepted so far at the end where the daemon is.
+fn connections(accelerated: &Accelerated) -> u64 {
+    let count = |name| whole::kernel_tcp(accelerated.here(), name);
+    count("ActiveOpens") + count("PassiveOpens")
+}
+
+#[test]
+fn what_options_change_on_the_wire_is_what_linux_changes() {
+    let accelerated = Accelerated::start();
+    let trap = Trap::build("on_the_wire");
+    let six = accelerated.there().ipv6().to_string();
+    std::fs::write(accelerated.daemon().folder().join("there6"), six).expect("the folder is ours");
+    let sniffer = whole::Sniffer::with_buffer(accelerated.there(), 1 << 22);
+    let linux = trap.on_linux(&accelerated);
+    let on_linux = digest(&sniffer, &accelerated);
+    let before = connections(&accelerated);
+    let calisto = trap.on_calisto(&accelerated);
+    let on_calisto = digest(&sniffer, &accelerated);
+    assert_eq!(accelerated.fallbacks(), [], "sockets were left to the kernel");
+    assert_eq!(connections(&accelerated), before, "the kernel has connections");
+    assert_eq!(calisto, linux, "Calisto on the left, Linux on the right");
+    assert!(on_linux.len() > 15, "{on_linux:?}");
+    assert_eq!(on_calisto, on_linux, "Calisto on the left, Linux on the right");
+}

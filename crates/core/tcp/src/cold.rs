@@ -189,7 +189,7 @@ impl Cold {
 
     /// How long sent data may stay unacknowledged, if the application has said so.
     pub(crate) fn user_timeout(&self) -> Option<Nanos> {
-        self.options.user_timeout_ms.map(|ms| Nanos::from_millis(u64::from(ms)))
+        self.options.user_timeout_ms.map(|ms| Nanos::from_millis(u64::from(ms.get())))
     }
 
     /// Bytes of the receive ring.

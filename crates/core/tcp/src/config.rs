@@ -1,5 +1,7 @@
 //! Settings of an engine and of one flow, with Linux's values as defaults.
 
+use std::num::{NonZeroU16, NonZeroU32};
+
 use base::Nanos;
 use wire::Toeplitz;
 
@@ -131,6 +133,21 @@ impl Default for KeepAlive {
     }
 }
 
+/// What a flow's packets have in their IP headers beside addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpFields {
+    /// Differentiated services in the upper six bits (RFC 2474); the lower two are ECN's, and zero.
+    pub class: u8,
+    /// Hops that a packet may go (IPv4: time to live).
+    pub hop_limit: u8,
+}
+
+impl Default for IpFields {
+    fn default() -> Self {
+        Self { class: 0, hop_limit: 64 }
+    }
+}
+
 /// Settings of one flow; a listener's go to every flow that it accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOptions {
@@ -142,7 +159,7 @@ pub struct FlowOptions {
     /// Base-2 logarithm of the bytes in its send ring: 8 to 30.
     pub send_ring_log2: u8,
     /// Largest payload of a segment, either way (TCP_MAXSEG); without it the MTU decides.
-    pub mss_max: Option<u16>,
+    pub mss_max: Option<NonZeroU16>,
     /// Its congestion control.
     pub congestion: Algorithm,
     /// Whether to ask for ECN when connecting (RFC 3168); it is always accepted when asked for.
@@ -153,9 +170,15 @@ pub struct FlowOptions {
     pub keep_alive: Option<KeepAlive>,
     /// Milliseconds that sent data may stay unacknowledged before the peer counts as gone (RFC
     /// 5482); without it [`Config::retries`] decides.
-    pub user_timeout_ms: Option<u32>,
+    pub user_timeout_ms: Option<NonZeroU32>,
     /// Whether a flight is spread over its round trip instead of leaving at once.
     pub pacing: bool,
+    /// Most bytes of payload in a second (SO_MAX_PACING_RATE); zero: as many as the window lets.
+    pub rate_max: u32,
+    /// How often its SYN is sent again (TCP_SYNCNT); zero: as [`Config::syn_retries`] says.
+    pub syn_retries: u8,
+    /// What its packets have in their IP headers.
+    pub ip: IpFields,
 }
 
 impl Default for FlowOptions {
@@ -171,6 +194,9 @@ impl Default for FlowOptions {
             keep_alive: None,
             user_timeout_ms: None,
             pacing: false,
+            rate_max: 0,
+            syn_retries: 0,
+            ip: IpFields::default(),
         }
     }
 }

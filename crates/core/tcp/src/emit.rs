@@ -166,6 +166,7 @@ pub(crate) fn emit_as<B: Buffers, O: Output, const PLAIN: bool>(
         },
         payload,
         ecn,
+        ip: cold.options.ip,
         route: flow.route,
     };
     let is_taken = match PLAIN {

@@ -76,7 +76,10 @@ fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
         return now.since(cold.progress_at) >= limit;
     }
     match flow.state {
-        State::SynSent => cold.retries >= config.syn_retries,
+        State::SynSent => {
+            let own = cold.options.syn_retries;
+            cold.retries >= if own == 0 { config.syn_retries } else { own }
+        }
         State::SynReceived => cold.retries >= config.syn_ack_retries,
         _ if flow.flags.has(Flags::ORPHAN) => {
             cold.retries >= config.retries.min(ORPHAN_RETRIES_MAX)

@@ -12,7 +12,7 @@ use crate::options::{
     DEFAULT_MSS_V4, DEFAULT_MSS_V6, OptionBytes, Parsed, TIMESTAMPS_BYTES, Timestamps,
 };
 use crate::shared::{Shared, Turn};
-use crate::{Algorithm, Config, FlowOptions, ListenerId, Seq, pmtu, window};
+use crate::{Algorithm, Config, FlowOptions, ListenerId, Seq, pacing, pmtu, window};
 
 /// The largest payload that we take: what our MTU leaves beside both headers, or less if the
 /// application wants it so.
@@ -21,7 +21,7 @@ pub(crate) fn own_mss(config: &Config, key: &FlowKey, options: &FlowOptions) -> 
         if key.is_ipv6() { wire::ipv6::HEADER_BYTES } else { wire::ipv4::MIN_HEADER_BYTES };
     let mtu = config.mtu.min(config.path_mtu.max(576));
     let mss = mtu.saturating_sub(ip_bytes + tcp::MIN_HEADER_BYTES);
-    options.mss_max.map_or(mss, |limit| limit.min(mss))
+    options.mss_max.map_or(mss, |limit| limit.get().min(mss))
 }
 
 /// A flow that has sent or received nothing yet.
@@ -38,7 +38,7 @@ pub(crate) fn new_flow(
     flow.ts_offset = shared.secret.timestamp_offset(&key);
     flow.window.segments = shared.config.initial_window.max(1);
     flow.flags.put(Flags::NO_DELAY, options.no_delay);
-    flow.flags.put(Flags::PACED, options.pacing || options.congestion == Algorithm::Timely);
+    flow.flags.put(Flags::PACED, pacing::is_wanted(&options));
     flow.flags.set(Flags::SLOW);
     (flow, Cold::new(options, listener, iss, now))
 }
@@ -128,6 +128,7 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
         options,
         payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
+        ip: cold.options.ip,
         route: flow.route,
     };
     if !offer(turn.out, &segment) {

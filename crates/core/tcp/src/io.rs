@@ -7,7 +7,7 @@ use piece::{Piece, ReadPiece};
 use wire::checksum::Sum;
 use wire::{FlowKey, tcp};
 
-use crate::{OptionBytes, Seq};
+use crate::{IpFields, OptionBytes, Seq};
 
 /// A flow, as long as it lives; the same place used again has another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +83,8 @@ pub struct Segment<'a> {
     pub payload: [ReadPiece<'a>; 2],
     /// ECN bits for the IP header: zero or [`ECT`].
     pub ecn: u8,
+    /// The other fields of the IP header that are not always the same.
+    pub ip: IpFields,
     /// [`Incoming::route`] of the last segment that was accepted for the flow; of what belongs to
     /// no flow, that of the segment it answers.
     pub route: u32,

@@ -45,7 +45,7 @@ mod urgent;
 mod wheel;
 mod window;
 
-pub use config::{Algorithm, Config, FlowOptions, KeepAlive};
+pub use config::{Algorithm, Config, FlowOptions, IpFields, KeepAlive};
 pub use counters::Counters;
 pub use engine::{AttachError, CallError, ConnectError, Detached, Engine, ListenError, Span};
 pub use flow::State;

@@ -8,6 +8,7 @@ use base::Nanos;
 
 use crate::cold::Cold;
 use crate::flow::Flow;
+use crate::{Algorithm, FlowOptions};
 
 /// In slow start the window doubles while it is sent, so that it leaves twice as fast; afterwards a
 /// fifth faster than it is acknowledged, so that pacing is not what holds the sender back. Linux's
@@ -45,8 +46,23 @@ fn due(cold: &Cold) -> Option<Nanos> {
     (pace != Nanos::FAR_FUTURE).then_some(Nanos(pace.0 & !ELAPSED))
 }
 
-/// Time between two segments; nothing before the first round trip was measured.
+/// Whether a flow's segments are spread.
+pub(crate) fn is_wanted(options: &FlowOptions) -> bool {
+    options.pacing || options.congestion == Algorithm::Timely || options.rate_max > 0
+}
+
+/// Time that `bytes` take at the flow's highest rate; zero: it has none.
+fn rate_interval(options: &FlowOptions, bytes: u32) -> Nanos {
+    let whole = u64::from(bytes) * 1_000_000_000;
+    Nanos(whole.checked_div(u64::from(options.rate_max)).unwrap_or(0))
+}
+
+/// Time between two segments by the window, or by the congestion control's rate; nothing before the
+/// first round trip was measured, or where only the application's highest rate holds.
 fn interval(flow: &Flow, cold: &Cold) -> Option<Nanos> {
+    if !cold.options.pacing && cold.options.congestion != Algorithm::Timely {
+        return None;
+    }
     if let Some(interval) = cold.congestion.interval() {
         return Some(interval);
     }
@@ -57,11 +73,15 @@ fn interval(flow: &Flow, cold: &Cold) -> Option<Nanos> {
     Some(Nanos(round_trip.0.saturating_mul(100) / (segments * percent)))
 }
 
-/// A new segment has left.
-pub(crate) fn note_sent(flow: &Flow, cold: &mut Cold, now: Nanos) {
+/// A new segment of `bytes` of payload has left.
+pub(crate) fn note_sent(flow: &Flow, cold: &mut Cold, bytes: u32, now: Nanos) {
     // The first flight is small enough to leave at once, as Linux's fq lets it.
     let is_first_flight = flow.snd_una == cold.iss + 1;
-    let Some(interval) = interval(flow, cold).filter(|_| !is_first_flight) else { return };
+    let by_window = interval(flow, cold).filter(|_| !is_first_flight).unwrap_or(Nanos::ZERO);
+    let interval = by_window.max(rate_interval(&cold.options, bytes));
+    if interval == Nanos::ZERO {
+        return;
+    }
     // After a pause two leave at once: a receiver acknowledges every second one.
     let behind = |by: Nanos| Nanos(now.0.saturating_sub(by.0));
     let from = match due(cold) {

@@ -9,7 +9,7 @@ use crate::emit;
 use crate::flow::{Flags, Flow};
 use crate::io::{Buffers, Output, Segment};
 use crate::shared::{Shared, Turn};
-use crate::{OptionBytes, Seq};
+use crate::{IpFields, OptionBytes, Seq};
 
 /// Owes an acknowledgement to a segment that no honest peer sends, or one that comes late; held
 /// back when the last one was too short a time ago. The limit is the flow's own, so that it tells
@@ -65,6 +65,7 @@ pub(crate) fn refuse<B, O: Output>(turn: &mut Turn<'_, B, O>, unwanted: &Unwante
         options: OptionBytes::NONE,
         payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
+        ip: IpFields::default(),
         route: *route,
     };
     send(turn, &reset);
@@ -86,6 +87,7 @@ pub(crate) fn reset<B: Buffers, O: Output>(
         options: emit::options(flow, cold, turn.shared, turn.now),
         payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
+        ip: cold.options.ip,
         route: flow.route,
     };
     send(turn, &reset)

@@ -255,7 +255,7 @@ fn step<B: Buffers, O: Output>(
         cold.search.note_probe(start, bytes);
     }
     if flow.flags.has(Flags::PACED) {
-        pacing::note_sent(flow, cold, turn.now);
+        pacing::note_sent(flow, cold, bytes, turn.now);
     }
     cold.recovery.note_sent(false, 0);
     Step::Sent

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::num::NonZeroU32;
+
 use base::{FlowGroup, Nanos};
 use support::connection::{accepted, closed, new_reno, plain, with_timestamps};
 use support::script::Script;
@@ -393,7 +395,7 @@ fn a_silent_peer_is_asked_and_then_given_up() {
 #[test]
 fn the_user_timeout_ends_a_connection_that_makes_no_progress() {
     // RFC 5482.
-    let user_timeout_ms = Some(2000);
+    let user_timeout_ms = NonZeroU32::new(2000);
     let options = FlowOptions { user_timeout_ms, ..new_reno() };
     let mut script = Script::accepted(plain(), options);
     script.write(100);

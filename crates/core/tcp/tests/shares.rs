@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::num::NonZeroU16;
+
 use base::Nanos;
 use support::Host;
 use tcp::{Config, Event, FlowId, FlowOptions};
@@ -42,7 +44,7 @@ impl World {
         let options = FlowOptions {
             receive_ring_log2: SEND_RING_LOG2,
             receive_limit_log2: SEND_RING_LOG2,
-            mss_max,
+            mss_max: mss_max.and_then(NonZeroU16::new),
             ..FlowOptions::default()
         };
         let config = Config { flows_max: 1, ..Config::default() };

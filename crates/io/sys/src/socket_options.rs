@@ -1,12 +1,15 @@
-//! What was set on a socket that only the kernel can honour.
+//! What was set on a socket that only the kernel can honour, and what counts from a socket's first
+//! packet on.
 //!
 //! For sockets that somebody else made and we only hold a copy of: whoever serves one beside the
 //! kernel must not do what its options forbid, and cannot do what they ask for.
 
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::SysError;
 use crate::error::last_errno;
@@ -107,6 +110,67 @@ pub fn kernel_only(socket: BorrowedFd<'_>) -> Result<Option<KernelOnly>, SysErro
     // It answers with an error unless there are keys.
     let has_keys = length_of(socket, libc::IPPROTO_TCP, TCP_AO_INFO).is_ok();
     Ok(has_keys.then_some(KernelOnly::Other))
+}
+
+/// Settings of a socket that count from its first packet on; zero: what every socket has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirstOptions {
+    /// IP_TOS.
+    pub type_of_service: u32,
+    /// IP_TTL.
+    pub time_to_live: u32,
+    /// IPV6_TCLASS.
+    pub traffic_class: u32,
+    /// IPV6_UNICAST_HOPS.
+    pub hop_limit: u32,
+    /// TCP_MAXSEG. Linux tells who has set nothing of 536 bytes, so that this says nothing.
+    pub max_segment: u32,
+    /// TCP_SYNCNT, if it is not as the host's other sockets have it.
+    pub syn_count: u32,
+    /// SO_MAX_PACING_RATE in bytes a second, of TCP.
+    pub rate_max: u32,
+}
+
+/// What TCP_MAXSEG says of a socket without a connection on which it was not set (TCP_MSS_DEFAULT
+/// of Linux, RFC 9293 section 3.7.1).
+const MSS_UNSET: c_int = 536;
+
+/// The settings of a TCP or UDP socket that is not connected.
+///
+/// # Errors
+/// It is no socket.
+pub fn first_options(socket: BorrowedFd<'_>) -> Result<FirstOptions, SysError> {
+    let kind = crate::socket::kind_of(socket)?;
+    let get = |level, name| get_int(socket, level, name).map_or(0, c_int::cast_unsigned);
+    let mut options = FirstOptions {
+        type_of_service: get(libc::IPPROTO_IP, libc::IP_TOS),
+        time_to_live: get(libc::IPPROTO_IP, libc::IP_TTL),
+        ..FirstOptions::default()
+    };
+    if kind.is_ipv6() {
+        options.traffic_class = get(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
+        options.hop_limit = get(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS);
+    }
+    if kind.is_tcp() {
+        let but = |value: u32, usual: u32| if value == usual { 0 } else { value };
+        let max_segment = get(libc::IPPROTO_TCP, libc::TCP_MAXSEG);
+        options.max_segment = but(max_segment, MSS_UNSET.cast_unsigned());
+        options.syn_count = but(get(libc::IPPROTO_TCP, libc::TCP_SYNCNT), usual_syn_count());
+        options.rate_max = but(get(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), u32::MAX);
+    }
+    Ok(options)
+}
+
+/// TCP_SYNCNT of a new socket.
+fn usual_syn_count() -> u32 {
+    static COUNT: OnceLock<u32> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+        let made = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None);
+        let count =
+            made.and_then(|made| get_int(made.as_fd(), libc::IPPROTO_TCP, libc::TCP_SYNCNT));
+        count.map_or(0, c_int::cast_unsigned)
+    })
 }
 
 /// Whether a filter is attached. The kernel gives out classic ones, and of others says only that

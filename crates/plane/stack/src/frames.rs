@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use base::{NO_FRAGMENT, TxChecksum};
 use shm::Frame;
-use tcp::{Event, Incoming, Output, Segment};
+use tcp::{Event, Incoming, IpFields, Output, Segment};
 use wire::checksum::Sum;
 use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Outcome, Protocol, ipv4};
@@ -14,8 +14,6 @@ use crate::gso_batch::GsoBatch;
 use crate::routes::{Route, Routes};
 use crate::sources::Sources;
 use datapath::job::Outlet;
-
-const HOP_LIMIT: u8 = 64;
 
 /// What a frame is to the engine.
 pub(crate) enum Arrival<'a> {
@@ -173,10 +171,12 @@ pub(crate) fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> 
     let (head, tail) = bytes.split_at_mut_checked(l4)?;
     let (place, ip) = head.split_at_mut_checked(link.len())?;
     place.copy_from_slice(link);
+    let IpFields { class, hop_limit } = segment.ip;
+    let fields = IpFields { class: class | segment.ecn, hop_limit };
     if is_ipv6 {
-        ipv6_header(&segment.key, segment.ecn, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
+        ipv6_header(&segment.key, fields, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
     } else {
-        ipv4_header(&segment.key, segment.ecn, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
+        ipv4_header(&segment.key, fields, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
     }
     // The port completes the checksum, or has the device do it.
     segment.write_partial(tail)?;
@@ -193,6 +193,7 @@ pub(crate) fn write_datagram(
     route: &Route,
     from: SocketAddr,
     to: SocketAddr,
+    fields: IpFields,
     payload: usize,
     frame: &mut Frame,
 ) -> Option<usize> {
@@ -208,9 +209,9 @@ pub(crate) fn write_datagram(
     let (place, ip) = head.split_at_mut_checked(link.len())?;
     place.copy_from_slice(link);
     if key.is_ipv6() {
-        ipv6_header(&key, 0, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
+        ipv6_header(&key, fields, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
     } else {
-        ipv4_header(&key, 0, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
+        ipv4_header(&key, fields, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
     }
     let length = u16::try_from(udp_bytes).ok()?;
     let sum = Sum::ZERO.pseudo_of(&key, length).fold();
@@ -237,7 +238,7 @@ fn address(route: &Route, frame: &mut Frame, l4: usize, checksum_at: u16) {
 #[inline]
 fn ipv4_header(
     key: &FlowKey,
-    ecn: u8,
+    fields: IpFields,
     protocol: u8,
     bytes: usize,
     out: &mut [u8; 20],
@@ -247,7 +248,8 @@ fn ipv4_header(
     let [t0, t1] = total;
     let [a, b, c, d] = from;
     let [e, f, g, h] = to;
-    *out = [0x45, ecn, t0, t1, 0, 0, 0x40, 0, HOP_LIMIT, protocol, 0, 0, a, b, c, d, e, f, g, h];
+    let IpFields { class, hop_limit } = fields;
+    *out = [0x45, class, t0, t1, 0, 0, 0x40, 0, hop_limit, protocol, 0, 0, a, b, c, d, e, f, g, h];
     let sum = wire::checksum::of(out);
     out[10..12].copy_from_slice(&sum.to_be_bytes());
     Some(())
@@ -257,7 +259,7 @@ fn ipv4_header(
 #[inline]
 fn ipv6_header(
     key: &FlowKey,
-    ecn: u8,
+    fields: IpFields,
     protocol: u8,
     bytes: usize,
     out: &mut [u8; 40],
@@ -265,9 +267,10 @@ fn ipv6_header(
     let (from, to) = key.ipv6()?;
     let payload = u16::try_from(bytes).ok()?.to_be_bytes();
     *out = [0; 40];
-    (out[0], out[1]) = (0x60, ecn << 4);
+    let IpFields { class, hop_limit } = fields;
+    (out[0], out[1]) = (0x60 | class >> 4, class << 4);
     out[4..6].copy_from_slice(&payload);
-    (out[6], out[7]) = (protocol, HOP_LIMIT);
+    (out[6], out[7]) = (protocol, hop_limit);
     out[8..24].copy_from_slice(&from);
     out[24..40].copy_from_slice(&to);
     Some(())

@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use base::{NO_FRAGMENT, PortId, TxChecksum};
 use port::xdp::PIECES_MAX;
 use shm::Frame;
-use tcp::{OptionBytes, Segment, Seq};
+use tcp::{IpFields, OptionBytes, Segment, Seq};
 use wire::{FlowKey, tcp as header};
 
 use datapath::job::Outlet;
@@ -40,6 +40,7 @@ struct Facts {
     window: u16,
     flags: u8,
     ecn: u8,
+    ip: IpFields,
     options: OptionBytes,
     /// Payload of every segment but the last.
     segment_bytes: usize,
@@ -67,6 +68,7 @@ impl GsoBatch {
             window: segment.window,
             flags: segment.flags,
             ecn: segment.ecn,
+            ip: segment.ip,
             options: segment.options,
             segment_bytes: payload_bytes,
             payload_bytes,
@@ -91,6 +93,7 @@ impl GsoBatch {
             && segment.window == facts.window
             && segment.urgent == 0
             && segment.ecn == facts.ecn
+            && segment.ip == facts.ip
             && segment.route == facts.route
             && segment.options.as_slice() == facts.options.as_slice()
             && (1..=facts.segment_bytes).contains(&bytes)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 
 use base::Nanos;
 use wire::{FlowKey, Protocol};
@@ -87,7 +88,7 @@ impl FlowOptions {
             receive_limit_log2: self
                 .receive_limit_log2
                 .clamp(self.receive_ring_log2.clamp(8, 30), 30),
-            mss_max: self.mss_max.map(|mss| mss.max(MSS_MIN)),
+            mss_max: self.mss_max.map(|mss| mss.max(const { NonZeroU16::new(MSS_MIN).unwrap() })),
             send_ring_log2: self.send_ring_log2.clamp(8, 30),
             ..self
         }

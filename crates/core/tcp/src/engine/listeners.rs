@@ -246,6 +246,7 @@ impl Engine {
             options,
             payload: [ReadPiece::EMPTY; 2],
             ecn: 0,
+            ip: listener.ip,
             route: arrived.route,
         };
         if emit::offer(out, &answer) {

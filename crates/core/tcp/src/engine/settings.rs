@@ -1,5 +1,7 @@
 //! What an application may change while a flow lives, and what comes from outside TCP.
 
+use std::num::NonZeroU32;
+
 use base::Nanos;
 use wire::FlowKey;
 
@@ -7,7 +9,7 @@ use super::{CallError, Engine};
 use crate::congestion::Congestion;
 use crate::flow::{Flags, State};
 use crate::io::{CloseReason, Output};
-use crate::{Algorithm, FlowId, KeepAlive, Regrow, Seq, delayed, pmtu, regrow};
+use crate::{Algorithm, FlowId, IpFields, KeepAlive, Regrow, Seq, delayed, pacing, pmtu, regrow};
 
 impl Engine {
     /// Whether small segments leave at once (TCP_NODELAY). Switched on, it sends what waits, even
@@ -84,15 +86,44 @@ impl Engine {
         cold.options.congestion = algorithm;
         cold.congestion = Congestion::new(algorithm);
         cold.timers.pace = Nanos::FAR_FUTURE;
-        flow.flags.put(Flags::PACED, cold.options.pacing || algorithm == Algorithm::Timely);
+        flow.flags.put(Flags::PACED, pacing::is_wanted(&cold.options));
         self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// What its packets have in their IP headers from now on (IP_TOS, IP_TTL and their like).
+    pub fn set_ip_fields(&mut self, id: FlowId, ip: IpFields) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.cold[at].options.ip = ip;
+        Ok(())
+    }
+
+    /// Most bytes of payload in a second (SO_MAX_PACING_RATE); zero: as many as the window lets.
+    pub fn set_rate_max(&mut self, id: FlowId, bytes_per_s: u32) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
+        if cold.options.rate_max == bytes_per_s {
+            return Ok(());
+        }
+        cold.options.rate_max = bytes_per_s;
+        // What waited for the old rate's time leaves now, and the next by the new one.
+        cold.timers.pace = Nanos::FAR_FUTURE;
+        flow.flags.put(Flags::PACED, pacing::is_wanted(&cold.options));
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// How often its SYN is sent again (TCP_SYNCNT); zero: as often as the engine's others.
+    pub fn set_syn_retries(&mut self, id: FlowId, retries: u8) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.cold[at].options.syn_retries = retries;
         Ok(())
     }
 
     /// How long sent data may stay unacknowledged (RFC 5482); none: the timeouts decide.
     pub fn set_user_timeout(&mut self, id: FlowId, millis: Option<u32>) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
-        self.cold[at].options.user_timeout_ms = millis;
+        self.cold[at].options.user_timeout_ms = millis.and_then(NonZeroU32::new);
         Ok(())
     }
 

@@ -115,19 +115,19 @@ pub enum SlotOption {
     UserTimeout,
     /// SO_LINGER: 0 off, else the seconds plus one.
     Linger,
-    /// TCP_QUICKACK.
+    /// TCP_QUICKACK: bit 0, and above it how often it was said, for each time counts.
     QuickAck,
     /// TCP_CONGESTION: 0 the default, 1 reno, 2 cubic, 3 dctcp, 4 timely.
     Congestion,
-    /// TCP_MAXSEG.
+    /// TCP_MAXSEG: what counts from the first segment on.
     MaxSegment,
     /// TCP_NOTSENT_LOWAT.
     NotSentLow,
     /// SO_RCVLOWAT.
     ReceiveLow,
-    /// IP_TOS or IPV6_TCLASS.
+    /// IP_TOS: of packets of IPv4.
     TypeOfService,
-    /// IP_TTL or IPV6_UNICAST_HOPS.
+    /// IP_TTL: of packets of IPv4.
     TimeToLive,
     /// SO_SNDBUF, as getsockopt tells it.
     SendBuffer,
@@ -139,14 +139,20 @@ pub enum SlotOption {
     SendTimeout,
     /// SO_OOBINLINE.
     UrgentInline,
-    /// SO_MAX_PACING_RATE in KiB a second; 0: none.
+    /// SO_MAX_PACING_RATE in bytes a second; 0: none.
     PacingRate,
     /// SO_BUSY_POLL in microseconds.
     BusyPoll,
+    /// IPV6_TCLASS: of packets of IPv6.
+    TrafficClass,
+    /// IPV6_UNICAST_HOPS: of packets of IPv6.
+    HopLimit,
+    /// TCP_SYNCNT.
+    SynCount,
 }
 
 /// How many options there are place for.
-pub const OPTIONS: usize = 24;
+pub const OPTIONS: usize = 28;
 
 /// What is told about a connection, by index of [`SlotWords::info`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,7 +308,7 @@ pub struct SlotWords {
 
     /// By [`SlotOption`].
     pub options: [AtomicU32; OPTIONS],
-    _options: [u32; 8],
+    _options: [u32; 4],
 
     /// Where it is bound.
     pub local: Address,

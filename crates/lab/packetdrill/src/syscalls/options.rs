@@ -1,5 +1,7 @@
 //! Socket options, fcntl and ioctl.
 
+use std::num::{NonZeroU16, NonZeroU32};
+
 use tcp::FlowOptions;
 
 use super::{Calls, Fails, Outcome, Returns};
@@ -71,7 +73,7 @@ impl Calls {
             }
             "TCP_NODELAY" => options.no_delay = number != 0,
             "TCP_CORK" => socket.corked = number != 0,
-            "TCP_MAXSEG" => options.mss_max = u16::try_from(number).ok(),
+            "TCP_MAXSEG" => options.mss_max = u16::try_from(number).ok().and_then(NonZeroU16::new),
             "TCP_NOTSENT_LOWAT" => {
                 socket.not_sent_low = match u32::try_from(number) {
                     Ok(0) | Err(_) => u32::MAX,
@@ -79,7 +81,7 @@ impl Calls {
                 };
             }
             "TCP_USER_TIMEOUT" => {
-                options.user_timeout_ms = u32::try_from(number).ok().filter(|millis| *millis > 0);
+                options.user_timeout_ms = u32::try_from(number).ok().and_then(NonZeroU32::new);
             }
             "TCP_CONGESTION" => {
                 let Value::Text(name) = &value else { return Ok(Fails("EINVAL")) };
@@ -147,7 +149,7 @@ fn apply(testbed: &mut Testbed, socket: &Socket, is_name: &impl Fn(&str) -> bool
         } else if is_name("TCP_NODELAY") {
             let _ = testbed.engine.set_no_delay(flow, no_delay);
         } else if is_name("TCP_USER_TIMEOUT") {
-            let _ = testbed.engine.set_user_timeout(flow, user_timeout_ms);
+            let _ = testbed.engine.set_user_timeout(flow, user_timeout_ms.map(NonZeroU32::get));
         } else if is_name("SO_KEEPALIVE") {
             let _ = testbed.engine.set_keep_alive(testbed.now, flow, keep_alive);
         }

@@ -25,8 +25,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use attach::FallbackReason;
 use rustix::net::sockopt;
+use shm::sockets::{SlotOption, SlotWords};
 use sys::socket;
-use sys::socket_options::{self, KernelOnly};
+use sys::socket_options::{self, FirstOptions, KernelOnly};
 use wire::Protocol;
 
 /// IPPROTO_MPTCP of linux/in.h.
@@ -50,6 +51,8 @@ pub(super) struct Examined {
     pub(super) owner: u32,
     /// What TCP_CONGESTION says.
     pub(super) congestion: String,
+    /// What counts from its first packet on.
+    first: FirstOptions,
 }
 
 impl Examined {
@@ -63,6 +66,23 @@ impl Examined {
         match look(&socket, protocol, namespace) {
             Ok(look) => Ok(look(socket)),
             Err(reason) => Err((reason, socket)),
+        }
+    }
+
+    /// Writes what counts from its first packet on into its slot, before any worker looks there.
+    pub(super) fn show_options(&self, words: &SlotWords) {
+        let FirstOptions { type_of_service, time_to_live, traffic_class, .. } = self.first;
+        let FirstOptions { hop_limit, max_segment, syn_count, rate_max, .. } = self.first;
+        for (option, value) in [
+            (SlotOption::TypeOfService, type_of_service),
+            (SlotOption::TimeToLive, time_to_live),
+            (SlotOption::TrafficClass, traffic_class),
+            (SlotOption::HopLimit, hop_limit),
+            (SlotOption::MaxSegment, max_segment),
+            (SlotOption::SynCount, syn_count),
+            (SlotOption::PacingRate, rate_max),
+        ] {
+            words.set_option(option, value);
         }
     }
 
@@ -129,6 +149,7 @@ fn look(
     let (takes_v4, takes_v6) = (!is_v6 || is_mapped || !only_v6, is_v6 && !is_mapped);
     let shares_port = sockopt::socket_reuseport(socket).unwrap_or(false);
     let congestion = sockopt::tcp_congestion(socket).unwrap_or_default();
+    let first = socket_options::first_options(fd).map_err(strange)?;
     Ok(move |socket| Examined {
         socket,
         cookie,
@@ -139,6 +160,7 @@ fn look(
         shares_port,
         owner,
         congestion,
+        first,
     })
 }
 

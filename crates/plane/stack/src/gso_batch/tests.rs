@@ -22,6 +22,7 @@ fn segment(number: u32, payload: &[u8]) -> Segment<'_> {
         options: OptionBytes::NONE,
         payload: [payload.into(), tcp::ReadPiece::EMPTY],
         ecn: 0,
+        ip: tcp::IpFields::default(),
         route: 0,
     }
 }
@@ -128,6 +129,8 @@ fn whatever_does_not_follow_is_a_segment_of_its_own() {
     cases.push(("urgent data", Segment { urgent: 3, ..next }, 1));
     cases.push(("another way", Segment { route: 1, ..next }, 1));
     cases.push(("an ECN bit", Segment { ecn: 2, ..next }, 1));
+    let ip = tcp::IpFields { class: 0x10, ..next.ip };
+    cases.push(("another class", Segment { ip, ..next }, 1));
     cases.push(("nothing in it", segment(MSS as u32, &[]), 1));
     let long = [5; MSS + 1];
     cases.push(("more than the first", segment(MSS as u32, &long), 1));

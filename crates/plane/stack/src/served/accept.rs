@@ -8,6 +8,7 @@ use tcp::{Engine, FlowId, FlowOptions, ListenerId};
 use wire::FlowKey;
 
 use super::bound::{Bound, Taken};
+use super::options::first_options;
 use super::{Conn, Sockets};
 use crate::app_sockets::AppSockets;
 use crate::command_queue::Listening;
@@ -34,10 +35,26 @@ impl Sockets {
             return;
         }
         // The slow side has seen to it that the address is free.
-        let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..listening.options };
+        let options = options_of(&listening);
         if let Ok(id) = engine.listen(address, listening.half_open_max, options) {
             self.bound.push(Bound { id, address, members: vec![listening] });
         }
+    }
+
+    /// The options of a listener have changed; false: it is none of this worker's.
+    ///
+    /// Several listeners of one address agree before a connection is known to be any one's, so the
+    /// first of them says what the answer to a SYN is.
+    pub(super) fn listener_changed(&self, app: u16, slot: u32, engine: &mut Engine) -> bool {
+        let is_it = |member: &Arc<Listening>| (member.app.app, member.slot) == (app, slot);
+        let mut is_listener = false;
+        for bound in self.bound.iter().filter(|bound| bound.members.iter().any(is_it)) {
+            is_listener = true;
+            if let Some(first) = bound.members.first() {
+                engine.set_listener_options(bound.id, options_of(first));
+            }
+        }
+        is_listener
     }
 
     pub(super) fn unlisten(&mut self, app: u16, slot: u32, engine: &mut Engine) {
@@ -164,6 +181,13 @@ impl Sockets {
         conn.is_connected = true;
         words.state.store(Kind::Stream as u32 | SlotState::CONNECTED, Ordering::Release);
     }
+}
+
+/// Settings of the connections that come to a listener, as they are now.
+fn options_of(listening: &Listening) -> FlowOptions {
+    let base = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..listening.options };
+    let words = listening.app.server.memory().slot(listening.slot);
+    words.map_or(base, |words| first_options(words, base, listening.address.is_ipv6()))
 }
 
 /// What an accepted socket has from its listener (as in Linux: all but what belongs to the

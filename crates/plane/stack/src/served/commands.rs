@@ -6,6 +6,7 @@ use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
 use wire::FlowKey;
 
 use super::accept::FIRST_SEND_LOG2;
+use super::options::first_options;
 use super::{Client, Conn, Sockets};
 use crate::bucket::PacketCost;
 use crate::command_queue::Command;
@@ -112,7 +113,10 @@ impl Sockets {
             self.paced.open_at(local, remote, due);
         }
         if let Some(Command::Connect { app, slot, options, next_hop, .. }) = command {
-            let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
+            let base = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
+            let memory = self.client(app).map(|client| client.streams.server.memory());
+            let words = memory.and_then(|memory| memory.slot(slot));
+            let options = words.map_or(base, |words| first_options(words, base, remote.is_ipv6()));
             let route = Route::of_next_hop(&next_hop).and_then(|route| routes.number(route));
             let opened = match route {
                 Some(route) => engine.connect(now, local, remote, options, route).map_err(refused),

@@ -31,6 +31,8 @@ pub(crate) struct Conn {
     /// Why it is over.
     pub(super) reason: Option<CloseReason>,
     pub(super) options_version: u32,
+    /// [`SlotOption::QuickAck`](shm::sockets::SlotOption::QuickAck) as it was heeded last.
+    pub(super) quick_ack: u32,
     /// It was opened here, and the slow side has not heard of its end.
     pub(super) was_opened: bool,
     /// Bytes read since a moment: whether a larger window would be used.
@@ -74,6 +76,7 @@ impl Conn {
             kept: None,
             reason: None,
             options_version: 0,
+            quick_ack: 0,
             was_opened: false,
             read_bytes: 0,
             read_since: Nanos::ZERO,

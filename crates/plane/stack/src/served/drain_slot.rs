@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::Nanos;
-use shm::sockets::{Asks, RingDesc, SlotOption, SlotWords};
+use shm::sockets::{Asks, Kind, RingDesc, SlotOption, SlotWords};
 use tcp::{CallError, Engine, FlowId, Output};
 
 use super::describe::describe;
@@ -49,6 +49,9 @@ impl Sockets {
         let memory = client.streams.server.memory();
         let Some(words) = memory.slot(slot) else { return false };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
+            if words.state().kind() == Kind::Listener {
+                return self.listener_changed(app, slot, engine) || self.drain_datagrams(app, slot);
+            }
             return self.drain_datagrams(app, slot);
         };
         let asks = words.asks();
@@ -80,6 +83,10 @@ impl Sockets {
                 is_news = true;
                 if !apply_options(words, &client.streams, flow, engine, now) {
                     self.stats.congestion_denied += 1;
+                }
+                let quick_ack = words.option(SlotOption::QuickAck);
+                if std::mem::replace(&mut conn.quick_ack, quick_ack) != quick_ack {
+                    let _ = engine.set_quick_ack(flow, quick_ack & 1 != 0);
                 }
             }
             if asks.has(Asks::URGENT) {

@@ -1,10 +1,54 @@
-//! Settings of a connection that its application writes into the slot.
+//! Settings of a socket that its application writes into the slot.
+
+use std::num::NonZeroU16;
 
 use base::Nanos;
 use shm::sockets::{SlotOption, SlotWords};
-use tcp::{Algorithm, Engine, FlowId, KeepAlive};
+use tcp::{Algorithm, Engine, FlowId, FlowOptions, IpFields, KeepAlive};
 
 use crate::app_sockets::AppSockets;
+
+/// The lower two bits of a class, which are ECN's (RFC 3168 section 5).
+const ECN_BITS: u8 = 0b11;
+
+/// What a socket's packets have in their IP headers: IP_TOS and IP_TTL, or IPV6_TCLASS and
+/// IPV6_UNICAST_HOPS.
+pub(super) fn ip_fields(words: &SlotWords, is_ipv6: bool) -> IpFields {
+    let (class, hops) = match is_ipv6 {
+        true => (SlotOption::TrafficClass, SlotOption::HopLimit),
+        false => (SlotOption::TypeOfService, SlotOption::TimeToLive),
+    };
+    let default = IpFields::default();
+    let hop_limit = match words.option(hops) as u8 {
+        0 => default.hop_limit,
+        hops => hops,
+    };
+    IpFields { class: words.option(class) as u8, hop_limit }
+}
+
+/// The same for TCP, whose engine says what the ECN bits are.
+fn segment_fields(words: &SlotWords, is_ipv6: bool) -> IpFields {
+    let fields = ip_fields(words, is_ipv6);
+    IpFields { class: fields.class & !ECN_BITS, ..fields }
+}
+
+fn syn_retries(words: &SlotWords) -> u8 {
+    u8::try_from(words.option(SlotOption::SynCount)).unwrap_or(u8::MAX)
+}
+
+/// The settings that count from a connection's first segment on.
+pub(super) fn first_options(words: &SlotWords, base: FlowOptions, is_ipv6: bool) -> FlowOptions {
+    let asked = u16::try_from(words.option(SlotOption::MaxSegment)).unwrap_or(u16::MAX);
+    let asked = NonZeroU16::new(asked);
+    let mss_max = base.mss_max.into_iter().chain(asked).min();
+    FlowOptions {
+        mss_max,
+        rate_max: words.option(SlotOption::PacingRate),
+        syn_retries: syn_retries(words),
+        ip: segment_fields(words, is_ipv6),
+        ..base
+    }
+}
 
 /// Settings that the engine carries out. False: one of them is not permitted, and stays as it was.
 pub(super) fn apply_options(
@@ -17,6 +61,10 @@ pub(super) fn apply_options(
     let option = |which| words.option(which);
     let _ = engine.set_no_delay(flow, option(SlotOption::NoDelay) != 0);
     let _ = engine.set_cork(flow, option(SlotOption::Cork) != 0);
+    let is_ipv6 = engine.key(flow).is_some_and(|key| key.is_ipv6());
+    let _ = engine.set_ip_fields(flow, segment_fields(words, is_ipv6));
+    let _ = engine.set_rate_max(flow, option(SlotOption::PacingRate));
+    let _ = engine.set_syn_retries(flow, syn_retries(words));
     let timeout = option(SlotOption::UserTimeout);
     let _ = engine.set_user_timeout(flow, (timeout != 0).then_some(timeout));
     let default = KeepAlive::default();

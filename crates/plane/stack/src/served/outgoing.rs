@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use base::Nanos;
 use shm::Frame;
 use shm::sockets::{HEADER_BYTES, Record, RingDesc};
+use tcp::IpFields;
 
+use super::options::ip_fields;
 use super::unresolved::{Held, Unresolved};
 use super::{Sockets, Stats};
 use crate::bucket::PacketCost;
@@ -278,7 +280,9 @@ fn leave(
         rate.take_whole(bytes, now).map_err(Obstacle::Rate)?;
     }
     let from = SocketAddr::new(source, socket.local.port());
-    let is_sent = send(payload_bytes, (from, remote), route, sending, copy);
+    let words = socket.app.server.memory().slot(socket.slot);
+    let fields = words.map_or(IpFields::default(), |words| ip_fields(words, remote.is_ipv6()));
+    let is_sent = send(payload_bytes, (from, remote), fields, route, sending, copy);
     if is_sent { Ok(()) } else { Err(Obstacle::TooLong) }
 }
 
@@ -295,12 +299,13 @@ fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {
 fn send(
     payload_bytes: usize,
     (from, to): (SocketAddr, SocketAddr),
+    fields: IpFields,
     route: Route,
     sending: &mut Sending<'_, '_>,
     copy: impl FnOnce(&mut [u8]) -> bool,
 ) -> bool {
     let Some(mut frame) = sending.spares.pop() else { return false };
-    let place = frames::write_datagram(&route, from, to, payload_bytes, &mut frame);
+    let place = frames::write_datagram(&route, from, to, fields, payload_bytes, &mut frame);
     let is_written =
         place.is_some_and(|place| frame.bytes_mut().get_mut(place..).is_some_and(copy));
     if is_written {

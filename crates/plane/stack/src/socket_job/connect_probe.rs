@@ -11,7 +11,7 @@ use base::{Nanos, PortId};
 use piece::ReadPiece;
 use port::Port;
 use shm::Frame;
-use tcp::{OptionBytes, Segment, Seq};
+use tcp::{IpFields, OptionBytes, Segment, Seq};
 use wire::{FlowKey, Outcome, Protocol};
 
 use super::{Heard, SocketJob};
@@ -57,6 +57,7 @@ fn hello(key: FlowKey) -> Segment<'static> {
         options: OptionBytes::NONE,
         payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
+        ip: IpFields::default(),
         route: 0,
     }
 }

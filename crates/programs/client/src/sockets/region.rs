@@ -126,6 +126,18 @@ impl Region {
         }
     }
 
+    /// Has all workers look at a slot: each has a listener of its own for it.
+    pub(crate) fn tell_all(&self, slot: u32) {
+        let Wakes::Daemon(daemon) = &self.wakes else { return };
+        let mut must_ring = false;
+        for ready_bits in (0..).map_while(|worker| self.memory.worker(worker)) {
+            must_ring |= ready_bits.set(slot) && ready_bits.claim_wake();
+        }
+        if must_ring {
+            daemon.ring();
+        }
+    }
+
     /// Marks a slot for each poller that wants to hear of it; `wake` is for those that sleep.
     pub(crate) fn call_pollers(
         &self,

@@ -292,7 +292,10 @@ impl Socket {
     pub fn set_option(&self, option: SlotOption, value: u32) {
         if let Ok(slot) = self.slot() {
             slot.words.set_option(option, value);
-            slot.tell();
+            match self.is_listener() {
+                true => slot.region.tell_all(slot.slot),
+                false => slot.tell(),
+            }
         }
     }
 

@@ -18,8 +18,8 @@ pub(crate) const NUMBERS: &[(c_int, c_int, SocketOption)] = &[
     (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, SocketOption::KeepInterval),
     (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, SocketOption::KeepCount),
     (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, SocketOption::UserTimeout),
-    (libc::IPPROTO_TCP, libc::TCP_QUICKACK, SocketOption::QuickAck),
     (libc::IPPROTO_TCP, libc::TCP_MAXSEG, SocketOption::MaxSegment),
+    (libc::IPPROTO_TCP, libc::TCP_SYNCNT, SocketOption::SynCount),
     (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, SocketOption::NotSentLow),
     (libc::SOL_SOCKET, libc::SO_RCVLOWAT, SocketOption::ReceiveLow),
     (libc::SOL_SOCKET, libc::SO_SNDBUF, SocketOption::SendBuffer),
@@ -27,9 +27,9 @@ pub(crate) const NUMBERS: &[(c_int, c_int, SocketOption)] = &[
     (libc::SOL_SOCKET, libc::SO_OOBINLINE, SocketOption::UrgentInline),
     (libc::SOL_SOCKET, libc::SO_BUSY_POLL, SocketOption::BusyPoll),
     (libc::IPPROTO_IP, libc::IP_TOS, SocketOption::TypeOfService),
-    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, SocketOption::TypeOfService),
+    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, SocketOption::TrafficClass),
     (libc::IPPROTO_IP, libc::IP_TTL, SocketOption::TimeToLive),
-    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, SocketOption::TimeToLive),
+    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, SocketOption::HopLimit),
 ];
 
 /// TCP_INQ of linux/tcp.h, which is the kind of the part beside a message as well.
@@ -45,13 +45,15 @@ const FROM_LISTENER: &[SocketOption] = &[
     SocketOption::KeepCount,
     SocketOption::UserTimeout,
     SocketOption::Linger,
-    SocketOption::QuickAck,
     SocketOption::Congestion,
     SocketOption::MaxSegment,
     SocketOption::NotSentLow,
     SocketOption::ReceiveLow,
     SocketOption::TypeOfService,
     SocketOption::TimeToLive,
+    SocketOption::TrafficClass,
+    SocketOption::HopLimit,
+    SocketOption::SynCount,
     SocketOption::SendBuffer,
     SocketOption::ReceiveBuffer,
     SocketOption::ReceiveTimeout,
@@ -102,6 +104,9 @@ pub(crate) fn from_kernel(fd: c_int, file: &File) {
     if is_stream && kernel_socket::number(fd, libc::IPPROTO_TCP, TCP_INQ) == Some(1) {
         file.set_tells_unread(true);
     }
+    if is_stream && kernel_socket::number(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK) == Some(0) {
+        quick_ack(file, false);
+    }
     let mut lingers = linger { l_onoff: 0, l_linger: 0 };
     if kernel_socket::fill(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut lingers)
         && lingers.l_onoff != 0
@@ -126,6 +131,12 @@ pub(crate) fn from_kernel(fd: c_int, file: &File) {
     {
         file.socket.set_option(SocketOption::Congestion, value);
     }
+}
+
+/// TCP_QUICKACK: it counts each time that it is said.
+pub(crate) fn quick_ack(file: &File, on: bool) {
+    let said = file.socket.option(SocketOption::QuickAck) >> 1;
+    file.socket.set_option(SocketOption::QuickAck, said.wrapping_add(1) << 1 | u32::from(on));
 }
 
 /// Whether a congestion control is another one than every new socket of this machine has.

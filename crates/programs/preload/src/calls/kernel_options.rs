@@ -9,8 +9,6 @@
 //! connection cannot: its call fails as on a kernel that was built without the option, unless it
 //! is [`Treatment::Early`].
 
-use std::sync::OnceLock;
-
 use libc::{c_int, c_void, socklen_t};
 use rustix::io::Errno;
 
@@ -44,9 +42,10 @@ impl Given {
             let is_known = text.map_or(true, |text| inherit::congestion_value(&text).is_some());
             return if is_known { treatment } else { Treatment::Falls };
         }
-        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_FASTOPEN) && !has_fast_open() {
-            // Linux takes it then, and does nothing.
-            return Treatment::Kernel;
+        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_MAXSEG) {
+            // SAFETY: the caller's promise; what cannot be read is refused by the kernel.
+            let bytes = unsafe { copy::get(value.cast::<c_int>()) };
+            return if bytes == Ok(MSS_UNSET) { Treatment::Early } else { treatment };
         }
         if !matches!(treatment, Treatment::Falls | Treatment::Early) {
             return treatment;
@@ -63,15 +62,9 @@ impl Given {
     }
 }
 
-/// Whether listeners of this machine take data with a SYN: bit 1 of the sysctl.
-fn has_fast_open() -> bool {
-    static IT_HAS: OnceLock<bool> = OnceLock::new();
-    *IT_HAS.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen");
-        let number = text.ok().and_then(|text| text.trim().parse::<u32>().ok());
-        number.is_none_or(|number| number & 2 != 0)
-    })
-}
+/// What TCP_MAXSEG says of a socket on which it was not set (TCP_MSS_DEFAULT of Linux): the daemon,
+/// which is given the socket, cannot tell that somebody has.
+const MSS_UNSET: c_int = 536;
 
 /// The kernel has taken an option of a socket that is not ours.
 ///

@@ -59,7 +59,8 @@ pub(super) fn treatment(level: c_int, name: c_int, is_stream: bool) -> Treatment
 /// Whether an option never makes a socket the kernel's, of whatever kind it is and whatever its
 /// value.
 pub(super) fn stays_with_us(level: c_int, name: c_int) -> bool {
-    let is_chosen = (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+    let is_chosen =
+        level == libc::IPPROTO_TCP && matches!(name, libc::TCP_CONGESTION | libc::TCP_MAXSEG);
     let stays = |is_stream| !matches!(treatment(level, name, is_stream), Falls | Early);
     !is_chosen && stays(true) && stays(false)
 }
@@ -67,10 +68,6 @@ pub(super) fn stays_with_us(level: c_int, name: c_int) -> bool {
 /// Whether a value says what sockets of ours do anyhow.
 pub(super) fn is_usual(level: c_int, name: c_int, value: c_int) -> bool {
     match (level, name) {
-        // The default of Linux, which ours have too.
-        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => {
-            matches!(value, -1 | 64)
-        }
         // Ours are never fragmented on their way, and what is too long for the interface is the
         // kernel's to cut or to refuse.
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)
@@ -114,8 +111,6 @@ mod tests {
 
     #[test]
     fn a_value_that_is_the_default_changes_nothing() {
-        assert!(is_usual(libc::IPPROTO_IP, libc::IP_TTL, 64));
-        assert!(!is_usual(libc::IPPROTO_IP, libc::IP_TTL, 255));
         assert!(is_usual(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO));
         assert!(!is_usual(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT));
         assert!(!is_usual(libc::SOL_SOCKET, libc::SO_MARK, 1));
@@ -125,7 +120,24 @@ mod tests {
     fn a_refusal_is_for_what_programs_do_without() {
         assert_eq!(treatment(libc::IPPROTO_TCP, libc::TCP_ULP, true), Refused);
         assert_eq!(treatment(libc::SOL_SOCKET, libc::SO_ZEROCOPY, false), Refused);
-        assert_eq!(treatment(libc::IPPROTO_TCP, libc::TCP_SYNCNT, true), Early);
-        assert_eq!(treatment(libc::IPPROTO_TCP, libc::TCP_QUICKACK, true), Told);
+    }
+
+    #[test]
+    fn what_is_taken_without_effect_asks_for_speed_or_is_of_the_kernels_queues() {
+        let told = |level: &Level| -> Vec<&str> {
+            let rows = level.rows.iter();
+            let told = rows.filter(|row| [row.stream, row.datagram].contains(&Told));
+            told.map(|row| row.name).collect()
+        };
+        let told: Vec<&str> = LEVELS.iter().flat_map(told).collect();
+        let speed = ["SO_BUSY_POLL", "SO_PREFER_BUSY_POLL", "SO_BUSY_POLL_BUDGET"];
+        let memory = ["SO_SNDBUF", "SO_RCVBUF", "SO_SNDBUFFORCE", "SO_RCVBUFFORCE"];
+        let more_memory = ["SO_BUF_LOCK", "SO_RESERVE_MEM"];
+        let places = ["SO_INCOMING_CPU", "SO_TXREHASH", "IPV6_AUTOFLOWLABEL", "SO_PRIORITY"];
+        let fast_open = ["TCP_FASTOPEN", "TCP_FASTOPEN_KEY", "TCP_THIN_DUPACK"];
+        let known = [&speed[..], &memory, &more_memory, &places, &fast_open].concat();
+        for name in told {
+            assert!(known.contains(&name), "{name} is taken without effect");
+        }
     }
 }

@@ -121,11 +121,15 @@ unsafe fn follow(
             let Some(number) = inherit::congestion_value(&text) else { return Ok(false) };
             file.socket.set_option(SocketOption::Congestion, number);
         }
-        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) if bytes as usize >= size_of::<u32>() => {
-            // SAFETY: that many bytes are there.
-            let rate = unsafe { copy::get(value.cast::<u32>())? };
-            let kib = if rate == u32::MAX { 0 } else { (rate >> 10).max(1) };
-            file.socket.set_option(SocketOption::PacingRate, kib);
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => {
+            // A rate that takes more than 32 bits is none: it is beyond what a connection does.
+            let rate = kernel_socket::number(fd, level, name).map_or(0, c_int::cast_unsigned);
+            let rate = if rate == u32::MAX { 0 } else { rate };
+            file.socket.set_option(SocketOption::PacingRate, rate);
+        }
+        (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => {
+            let on = kernel_socket::number(fd, level, name).unwrap_or(1) != 0;
+            inherit::quick_ack(file, on);
         }
         (libc::IPPROTO_TCP, inherit::TCP_INQ) => {
             let yes = kernel_socket::number(fd, level, name).unwrap_or(0) != 0;
@@ -215,6 +219,22 @@ unsafe fn tell(
                 None if file.kind == Kind::Datagram => return None,
                 None => 0,
             }
+        }
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if file.kind == Kind::Stream => {
+            let asked = file.socket.option(SocketOption::MaxSegment);
+            tcp_info::segment_bytes(&file.socket, asked)? as c_int
+        }
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => {
+            let rate = match file.socket.option(SocketOption::PacingRate) {
+                0 => return None,
+                rate => rate,
+            };
+            // SAFETY: the caller's promise.
+            let has_room = unsafe { copy::get(bytes) }.is_ok_and(|room| room as usize >= 8);
+            let long = u64::from(rate).to_ne_bytes();
+            let short = rate.to_ne_bytes();
+            // SAFETY: likewise.
+            return Some(unsafe { put(if has_room { &long } else { &short }, value, bytes) });
         }
         (libc::IPPROTO_TCP, libc::TCP_INFO) if file.kind == Kind::Stream => {
             let info = tcp_info::of(&file.socket);

@@ -121,6 +121,18 @@ pub(crate) fn path_mtu(socket: &Socket) -> u32 {
     of(socket).pmtu
 }
 
+/// Bytes of payload of the longest segment: what TCP_MAXSEG says of a connection. `asked` is what
+/// was asked for; zero: nothing.
+pub(crate) fn segment_bytes(socket: &Socket, asked: u32) -> Option<u32> {
+    let segment = of(socket).snd_mss;
+    let asked = match asked {
+        0 => u32::MAX,
+        asked => asked.saturating_sub(TIMESTAMPS),
+    };
+    let segment = if socket.is_local() { segment.min(asked) } else { segment };
+    (segment > 0).then_some(segment)
+}
+
 /// Bytes that were written and not sent yet.
 pub(crate) fn not_sent(socket: &Socket) -> u64 {
     socket.info().unsent.into()

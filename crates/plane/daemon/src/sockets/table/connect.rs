@@ -2,6 +2,7 @@
 //! before a worker sends the first segment.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
@@ -138,8 +139,8 @@ impl SocketTable {
             }
         };
         let mut options = self.table_config.flow_of_socket(app, examined);
-        options.mss_max = hop.mtu.map(|mtu| mss(mtu, remote.ip()));
-        let generation = prepare(app, slot, examined.cookie, local, remote);
+        options.mss_max = hop.mtu.and_then(|mtu| NonZeroU16::new(mss(mtu, remote.ip())));
+        let generation = prepare(app, slot, examined, local, remote);
         let (number, region) = (app.number(), app.region());
         let key = (number, slot, generation);
         self.claimed.holds.add(key, uid, (local, remote), is_automatic, guard);
@@ -215,11 +216,18 @@ impl SocketTable {
 }
 
 /// Writes what the application may know from the start; the slot's generation.
-fn prepare(app: &App, slot: u32, cookie: u64, local: SocketAddr, remote: SocketAddr) -> u32 {
+fn prepare(
+    app: &App,
+    slot: u32,
+    examined: &Examined,
+    local: SocketAddr,
+    remote: SocketAddr,
+) -> u32 {
     let Some(words) = app.words(slot) else { return 0 };
     words.local.set(Some(local));
     words.remote.set(Some(remote));
-    words.cookie.store(cookie, Ordering::Relaxed);
+    words.cookie.store(examined.cookie, Ordering::Relaxed);
+    examined.show_options(words);
     words.state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
     app.streams.server.generation(slot)
 }

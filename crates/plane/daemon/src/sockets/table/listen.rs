@@ -354,6 +354,7 @@ fn set_up(
     if let Some(words) = app.words(slot) {
         words.local.set(Some(examined.local));
         words.cookie.store(examined.cookie, Ordering::Relaxed);
+        examined.show_options(words);
         words.rx_ring.store(ring.desc().word(), Ordering::Release);
         words.state.store(Kind::Listener as u32, Ordering::Release);
     }

@@ -263,6 +263,7 @@ fn set_up(
         words.local.set(Some(examined.local));
         words.remote.set(remote);
         words.cookie.store(examined.cookie, Ordering::Relaxed);
+        examined.show_options(words);
         words.rx_ring.store(rings.0.desc().word(), Ordering::Relaxed);
         words.tx_ring.store(rings.1.desc().word(), Ordering::Relaxed);
         words.tx_ring_used.store(rings.1.desc().word(), Ordering::Relaxed);

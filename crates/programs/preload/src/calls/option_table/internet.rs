@@ -3,8 +3,8 @@
 use super::row::{Row, rows};
 
 pub(super) const ROWS: &[Row] = rows! {
-    1 IP_TOS Told Told "our packets have the class 0";
-    2 IP_TTL Early Falls "our packets have 64 hops";
+    1 IP_TOS Carried Carried "of IPv4";
+    2 IP_TTL Carried Carried "of IPv4";
     3 IP_HDRINCL Kernel Kernel "of raw sockets";
     4 IP_OPTIONS Falls Falls "our packets have none";
     5 IP_ROUTER_ALERT Kernel Kernel "of raw sockets";
@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = rows! {
     7 IP_RETOPTS Kernel Falls "";
     8 IP_PKTINFO Kernel Falls "without meaning for TCP";
     9 IP_PKTOPTIONS Kernel Kernel "to be read only: of the kernel's half";
-    10 IP_MTU_DISCOVER Early Falls "carried out: WANT, DO and PROBE; our packets are never cut on their way";
+    10 IP_MTU_DISCOVER Falls Falls "carried out: WANT, DO and PROBE; our packets are never cut on their way";
     11 IP_RECVERR Falls Falls "there is no queue of errors";
     12 IP_RECVTTL Kernel Falls "";
     13 IP_RECVTOS Kernel Falls "";

@@ -14,15 +14,15 @@ pub(super) const ROWS: &[Row] = rows! {
     9 IPV6_NEXTHOP Falls Falls "the routes are the kernel's";
     10 IPV6_AUTHHDR Falls Falls "";
     11 IPV6_FLOWINFO Kernel Falls "";
-    16 IPV6_UNICAST_HOPS Early Falls "our packets have 64 hops";
+    16 IPV6_UNICAST_HOPS Carried Carried "of IPv6";
     17 IPV6_MULTICAST_IF Kernel Kernel "multicast goes by the kernel's half";
     18 IPV6_MULTICAST_HOPS Kernel Kernel "multicast goes by the kernel's half";
     19 IPV6_MULTICAST_LOOP Kernel Kernel "multicast goes by the kernel's half";
     20 IPV6_ADD_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
     21 IPV6_DROP_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
     22 IPV6_ROUTER_ALERT Kernel Kernel "of raw sockets";
-    23 IPV6_MTU_DISCOVER Early Falls "carried out: WANT, DO and PROBE; our packets are never cut on their way";
-    24 IPV6_MTU Early Falls "read, it is carried out";
+    23 IPV6_MTU_DISCOVER Falls Falls "carried out: WANT, DO and PROBE; our packets are never cut on their way";
+    24 IPV6_MTU Falls Falls "read, it is carried out";
     25 IPV6_RECVERR Falls Falls "there is no queue of errors";
     26 IPV6_V6ONLY Carried Carried "";
     27 IPV6_JOIN_ANYCAST Kernel Kernel "the addresses are the kernel's";
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = rows! {
     61 IPV6_PATHMTU Kernel Kernel "read, ENOTCONN where the kernel's half is not connected";
     62 IPV6_DONTFRAG Kernel Kernel "what is too long for a packet is the kernel's to refuse";
     66 IPV6_RECVTCLASS Kernel Falls "";
-    67 IPV6_TCLASS Told Told "our packets have the class 0";
+    67 IPV6_TCLASS Carried Carried "of IPv6";
     70 IPV6_AUTOFLOWLABEL Told Told "our packets have the flow label 0";
     72 IPV6_ADDR_PREFERENCES Falls Falls "";
     73 IPV6_MINHOPCOUNT Falls Falls "";

@@ -20,7 +20,7 @@ sockets of each kind, early and late, and compares what the calls say.
 | carried out | by the data plane |
 | kernel | the kernel's half of the socket carries it out, or it is about nothing that such a socket does |
 | told | taken, and told by getsockopt(2); asks for speed, or for what accelerated packets have no place for |
-| early | given before connect(2), listen(2) or the port, it leaves the socket to the kernel, for which the reason is `unsupported_option`; given later, it is told |
+| early | given before connect(2), listen(2) or the port, it leaves the socket to the kernel, for which the reason is `unsupported_option`; later it comes too late, as in Linux |
 | falls back | the socket is the kernel's from then on (`unsupported_option`); an accelerated connection cannot be, and the call fails with ENOPROTOOPT |
 | refused | the call fails, as on a kernel that was built without it |
 

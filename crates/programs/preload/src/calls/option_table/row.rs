@@ -13,8 +13,8 @@ pub(in crate::calls) enum Treatment {
     /// Taken and told; it asks for speed, or for something that accelerated packets have no place
     /// for.
     Told,
-    /// A socket that is given it before it is ours stays the kernel's. Later it is taken and told,
-    /// without effect.
+    /// A socket that is given it before it is ours stays the kernel's. Later it comes too late, as
+    /// in Linux.
     Early,
     /// The socket is the kernel's from then on; a connection that is ours already cannot be, and
     /// the call fails with ENOPROTOOPT.

@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = rows! {
     44 SO_LOCK_FILTER Kernel Kernel "there is none";
     45 SO_SELECT_ERR_QUEUE Kernel Kernel "who asks for an error queue is left to the kernel";
     46 SO_BUSY_POLL Told Told "a profile says how long a thread looks";
-    47 SO_MAX_PACING_RATE Early Early "the rate is one of a user's rules";
+    47 SO_MAX_PACING_RATE Carried Falls "of payload, over the wire; what takes more than 32 bits is none";
     48 SO_BPF_EXTENSIONS Kernel Kernel "to be read only";
     49 SO_INCOMING_CPU Carried Told "told: the CPU of the thread that asks";
     50 SO_ATTACH_BPF Falls Falls "programs that look at packets run in the kernel";
