@@ -20,6 +20,7 @@ traps! {
     children_that_share_memory_and_close_everything_end_nothing: "vfork";
     duplicates_share_a_description_and_replaced_descriptors_end_theirs: "dup";
     sockets_that_were_passed_on_are_used_by_whoever_has_them: "passed";
+    connections_that_are_given_on_at_once_are_never_found_unconnected: "given_on";
     sets_tell_levels_edges_and_ends_of_both_kinds_of_members: "epoll";
     poll_and_select_take_long_lists_and_masks_for_the_wait_alone: "poll";
     connecting_without_waiting_tells_its_errors_once: "connect";

@@ -177,6 +177,15 @@ pub(super) fn identity(socket: &OwnedFd) -> (u64, u64) {
     (cookie, socket::inode_of(fd).unwrap_or(0))
 }
 
+/// Whether it is a TCP socket that the kernel knows nothing about: neither bound nor connected, as
+/// are those that stand for accepted connections.
+pub(super) fn is_untouched(socket: &OwnedFd) -> bool {
+    let fd = socket.as_fd();
+    socket::kind_of(fd).is_ok_and(|kind| kind.is_tcp())
+        && socket::local_address(fd).is_ok_and(|local| local.port() == 0)
+        && rustix::net::getpeername(socket).is_err()
+}
+
 /// Whether closing a descriptor cannot take long, even if it is the last of its kind: an internet
 /// socket without a peer sends nothing then and waits for nobody.
 pub(super) fn closes_at_once(socket: &OwnedFd) -> bool {

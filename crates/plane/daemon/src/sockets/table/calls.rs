@@ -1,11 +1,12 @@
 //! What applications ask, and the answers.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, RegionKind, Reply};
 use base::Nanos;
 use rustix::io::Errno;
-use shm::sockets::Side;
+use shm::sockets::{Kind, Side, SlotWords};
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::{App, Member};
@@ -18,6 +19,9 @@ use super::super::regions::Region;
 use super::SocketTable;
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
+
+/// Sockets among which the name of one that is given on is looked for: some milliseconds.
+const NAMES_LOOKED_AT_MAX: usize = 1 << 16;
 
 impl SocketTable {
     /// Answers a call of a process; `socket` came beside it.
@@ -54,7 +58,7 @@ impl SocketTable {
             Call::Listen { backlog } => self.listen(context, socket, backlog),
             Call::Connect { remote } => self.connect(context, socket, remote),
             Call::Udp { remote } => self.udp(context, socket, remote),
-            Call::Adopt => match self.adopt(context, cookie) {
+            Call::Adopt => match self.adopt(context, &socket, cookie) {
                 Some(answer) => Ok((answer, socket)),
                 None => Err((FallbackReason::NotOurs.into(), socket)),
             },
@@ -134,12 +138,23 @@ impl SocketTable {
     /// comes the whole region of its application, so one of another application is given to its
     /// user and group only, as a ticket is. A listener that came to somebody else is the kernel's
     /// from now on: there the calls are taken that nobody would take here.
-    fn adopt(&mut self, context: &mut Context<'_>, cookie: u64) -> Option<Answer> {
+    fn adopt(
+        &mut self,
+        context: &mut Context<'_>,
+        socket: &OwnedFd,
+        cookie: u64,
+    ) -> Option<Answer> {
         // Accepted ends of connections within the host may have been named a moment ago.
         self.learn_names();
         let (own, who) = (context.member.app, context.member.who);
         let ids = Ids::of_process(who.pid);
         let may = |app: &App| app.number() == own || app.proofs.is_same(who, ids);
+        if self.records.named(cookie).next().is_none()
+            && examine::is_untouched(socket)
+            && let Some((app, slot, generation)) = self.named_just_now(cookie, may)
+        {
+            self.name(app, slot, generation, cookie, context.now);
+        }
         let may_have =
             |(_, record): &(SlotKey, &Record)| self.apps.get(record.app).is_some_and(may);
         let found = self.records.named(cookie).find(may_have).map(|(place, _)| place);
@@ -153,6 +168,25 @@ impl SocketTable {
         };
         context.member.may_map.insert(region);
         Some(Answer::new(Reply::Slot { region, slot }))
+    }
+
+    /// An accepted connection that was named so a moment ago, and whose worker has not told of it
+    /// yet: whoever took it may have given it on at once. Its application says whose descriptor it
+    /// is, as it does to the worker.
+    fn named_just_now(&self, cookie: u64, may: impl Fn(&App) -> bool) -> Option<(u16, u32, u32)> {
+        let is_it = |words: &SlotWords| {
+            let is_stream = words.state().kind() == Kind::Stream;
+            is_stream && words.cookie.load(Ordering::Acquire) == cookie
+        };
+        let own = self.apps.iter().filter(|app| cookie != 0 && may(app));
+        let places = own.flat_map(|app| {
+            let server = &app.streams.server;
+            let slots = (0..server.memory().sizes().slots).filter(|slot| server.is_taken(*slot));
+            slots.take(server.slots_taken() as usize).map(move |slot| (app, slot))
+        });
+        let mut places = places.take(NAMES_LOOKED_AT_MAX);
+        let (app, slot) = places.find(|(app, slot)| app.words(*slot).is_some_and(is_it))?;
+        Some((app.number(), slot, app.streams.server.generation(slot)))
     }
 
     fn give_region(&mut self, context: &mut Context<'_>, region: u32) -> Answer {

@@ -11,7 +11,7 @@ use attach::{
     Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, SocketsRequest,
 };
 use datapath::DetachReason;
-use shm::sockets::{Asks, Backlog, Entry, Side, SlotState};
+use shm::sockets::{Asks, Backlog, Entry, Kind, Side, SlotState};
 use sys::clock;
 
 use self::fixture::{Fixture, Process, listener, map, me, slot, socket, user};
@@ -306,6 +306,27 @@ fn both_ends_of_a_connection_within_the_host_can_be_adopted() {
         assert_eq!(given.reply, Reply::Region { kind: RegionKind::LocalPair, side });
         assert_eq!(given.descriptors.len(), 3);
     }
+}
+
+#[test]
+fn a_connection_that_is_given_on_before_its_worker_has_told_its_name_can_be_adopted() {
+    let mut place = Fixture::new("");
+    let (process, _) = place.attach("server").expect("anybody may");
+    let (mut heir, _) = place.attach("heir").expect("anybody may");
+    let number = process.member.app();
+    let server = &place.socket_table.apps.get(number).expect("it is here").streams.server;
+    let at = server.lend_slot().expect("there are slots");
+    let accepted = socket();
+    let words = process.memory.slot(at).expect("it was lent");
+    words.state.store(Kind::Stream as u32 | SlotState::CONNECTED, Ordering::Release);
+    let cookie = sys::socket::cookie_of(accepted.as_fd()).expect("it is a socket");
+    words.cookie.store(cookie, Ordering::Release);
+    words.asks.fetch_or(Asks::NAMED, Ordering::Release);
+    let (mut thief, _) = place.attach_as("thief", user(65534)).expect("anybody may");
+    let refused = place.call(&mut thief, &Call::Adopt, Some(&accepted));
+    assert_eq!(refused.reply, Reply::Kernel { reason: FallbackReason::NotOurs });
+    let adopted = place.call(&mut heir, &Call::Adopt, Some(&accepted));
+    assert_eq!(slot(&adopted), (process.region, at));
 }
 
 #[test]
