@@ -254,6 +254,32 @@ fn a_server_of_datagrams_is_accelerated_again_by_the_next_daemon() {
 }
 
 #[test]
+fn a_server_that_has_cleared_its_environment_finds_the_daemon_and_the_next_one() {
+    let mut accelerated = Accelerated::start();
+    let host = accelerated.here().ipv4().to_string();
+    let datagrams = script("datagrams.py");
+    let clears = "import os, runpy, sys; os.environ.clear(); sys.argv = sys.argv[1:]; \
+                  runpy.run_path(sys.argv[0], run_name='__main__')";
+    let server = accelerated.run(&[PYTHON, "-c", clears, &datagrams, &host, "8000"]);
+    let ask = |accelerated: &Accelerated| {
+        let before = kernel_udp(accelerated.here(), "InDatagrams");
+        let client = accelerated.run_there(&[PYTHON, &datagrams, &host, "8000", "20"]);
+        assert_eq!(client.succeed(), "20 datagrams are right\n");
+        let after = kernel_udp(accelerated.here(), "InDatagrams");
+        assert_eq!(after, before, "the kernel has seen some");
+    };
+    await_listener(&accelerated);
+    ask(&accelerated);
+    let (daemon, _) = accelerated.daemon_mut();
+    daemon.kill();
+    let (daemon, side) = accelerated.daemon_mut();
+    daemon.start_again(side);
+    await_listener(&accelerated);
+    ask(&accelerated);
+    server.kill();
+}
+
+#[test]
 fn a_daemon_that_is_told_to_end_lets_connections_end_first_and_leaves_listeners_to_the_kernel() {
     let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 20000\n");
     let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();

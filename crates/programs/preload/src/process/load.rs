@@ -1,6 +1,6 @@
 //! What runs before the program's own code, and around each of its forks.
 
-use crate::process::{environment, inherited, session};
+use crate::process::{environment, inherited, say, session};
 use crate::system::{fork, lock};
 
 /// What the loader calls before the program's own code.
@@ -13,6 +13,8 @@ extern "C" fn at_load() {
     // SAFETY: three functions that live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     environment::remember_environment();
+    session::remember_settings();
+    say::remember_settings();
     inherited::look_for_inherited();
 }
 

@@ -17,6 +17,9 @@ static SAID_NO_DAEMON: AtomicBool = AtomicBool::new(false);
 /// Whether it was said that the program was put out.
 static SAID_PUT_OUT: AtomicBool = AtomicBool::new(false);
 
+/// Whether nothing is to be said.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
 /// Sockets of this process are the kernel's from now on, because there is no attachment.
 pub(crate) fn no_daemon(error: &AttachError) {
     if !SAID_NO_DAEMON.swap(true, Ordering::Relaxed) {
@@ -68,8 +71,13 @@ pub(crate) fn fallback(reason: FallbackReason) {
     }
 }
 
+/// Keeps what the environment says, which programs clear.
+pub(crate) fn remember_settings() {
+    IS_QUIET.store(std::env::var_os("CALISTO_QUIET").is_some(), Ordering::Relaxed);
+}
+
 fn line(text: &str) {
-    if std::env::var_os("CALISTO_QUIET").is_some() {
+    if IS_QUIET.load(Ordering::Relaxed) {
         return;
     }
     let line = format!("calisto: {text}\n");

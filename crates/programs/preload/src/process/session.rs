@@ -1,10 +1,12 @@
 //! The process's attachment to the daemon: made at the first socket that could be served, again
 //! after a fork, and again when the daemon has been started anew.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use attach::{AttachError, DetachReason};
+use calisto_client::default_socket;
 use calisto_client::sockets::{Poller, Profile, Session, SessionOptions, Socket, is_confined};
 
 use crate::entry::descriptors;
@@ -27,6 +29,26 @@ const IDLE: u32 = 0;
 const BUSY: u32 = 1;
 /// The daemon will not have this process, or does not answer: not tried again.
 const REFUSED: u32 = 2;
+
+/// What the environment said when the program began: many a server clears it then, and looks for
+/// the next daemon long after.
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+#[derive(Clone)]
+struct Settings {
+    /// The daemon's socket.
+    socket: PathBuf,
+    profile: Profile,
+}
+
+/// Keeps what the environment says about the attachment.
+pub(crate) fn remember_settings() {
+    let _ = settings();
+}
+
+fn settings() -> &'static Settings {
+    SETTINGS.get_or_init(|| Settings { socket: default_socket(), profile: profile() })
+}
 
 /// The variable that says how the program waits.
 const PROFILE_VARIABLE: &str = "CALISTO_PROFILE";
@@ -121,7 +143,8 @@ pub(crate) fn note_region_of(socket: &Socket) {
 
 fn options(before: Option<&Session>) -> SessionOptions {
     let mut options = SessionOptions::new(program_name());
-    options.profile = profile();
+    let Settings { socket, profile } = settings().clone();
+    (options.socket, options.profile) = (Some(socket), profile);
     match before {
         // What it came with belongs to a daemon that is gone.
         Some(before) => options.before = daemon_has_ended(before).then(|| before.clone()),
