@@ -2,6 +2,7 @@
 #include "trap.h"
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 
 enum { PORT_ECHO = 6007, LIST = 1500 };
 
@@ -123,6 +124,30 @@ static void looks_on(void) {
     close(talked);
 }
 
+/* By number the kernel is asked: it writes what remains of the time, and looks at the mask's length. */
+static void by_number(int fd) {
+    struct timespec time = {0, 20 * 1000 * 1000};
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    sigset_t none;
+    sigemptyset(&none);
+    told("ppoll by number", syscall(SYS_ppoll, &one, 1, &time, &none, 8));
+    say("%ld s and %ld ns remain", (long)time.tv_sec, time.tv_nsec);
+    one.events = POLLOUT;
+    time = (struct timespec){1000, 0};
+    told("ppoll by number", syscall(SYS_ppoll, &one, 1, &time, NULL, 0));
+    say("some remains: %d", time.tv_sec > 900 && time.tv_sec < 1000);
+    told("a mask of another length", syscall(SYS_ppoll, &one, 1, &time, &none, 128));
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(fd, &set);
+    time = (struct timespec){0, 20 * 1000 * 1000};
+    struct { sigset_t *mask; size_t bytes; } argument = {&none, 8};
+    told("pselect6 by number", syscall(SYS_pselect6, fd + 1, &set, NULL, NULL, &time, &argument));
+    say("%ld s and %ld ns remain", (long)time.tv_sec, time.tv_nsec);
+    argument.bytes = 4;
+    told("a mask of another length", syscall(SYS_pselect6, fd + 1, &set, NULL, NULL, &time, &argument));
+}
+
 static void here(void) {
     struct rlimit many = {2048, 4096};
     MUST(setrlimit(RLIMIT_NOFILE, &many) == 0);
@@ -130,6 +155,7 @@ static void here(void) {
     long_list(fd);
     sets(fd);
     masks(fd);
+    by_number(fd);
     close(fd);
     looks_on();
 }

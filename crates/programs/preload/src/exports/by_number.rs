@@ -1,6 +1,6 @@
 //! syscall(2): what programs ask of the kernel by number is what they would have asked by name.
 
-use libc::{c_int, c_long, c_uint, sigset_t};
+use libc::{c_int, c_long, c_uint, sigset_t, timespec};
 use rustix::io::Errno;
 
 use crate::calls::{confine, select};
@@ -15,6 +15,51 @@ struct MaskArgument {
     mask: *const sigset_t,
     bytes: usize,
 }
+
+impl MaskArgument {
+    fn mask(self) -> Result<*const sigset_t, Errno> {
+        let is_right = self.mask.is_null() || self.bytes == KERNEL_MASK_BYTES;
+        if is_right { Ok(self.mask) } else { Err(Errno::INVAL) }
+    }
+}
+
+/// Bytes of a mask of signals as the kernel has it.
+const KERNEL_MASK_BYTES: usize = 8;
+
+/// Makes a call that waits at most for a time, and writes there what remains of it, as the kernel
+/// does and the functions of libc do not.
+///
+/// # Safety
+/// Reading and writing the time is the program's wish.
+unsafe fn telling_what_remains(time: *mut timespec, call: impl FnOnce() -> c_int) -> c_int {
+    faults::watch();
+    // What cannot be read is the call's to refuse.
+    // SAFETY: the caller's promise.
+    let limit = if time.is_null() { None } else { unsafe { copy::get(time) }.ok() };
+    let began = sys::clock::now();
+    let result = call();
+    let limit = limit.filter(|limit| limit.tv_sec >= 0 && (0..SECOND).contains(&limit.tv_nsec));
+    if let Some(limit) = limit {
+        outcome::unheard(|| {
+            let whole = (limit.tv_sec.cast_unsigned()).saturating_mul(SECOND.cast_unsigned());
+            let whole = whole.saturating_add(limit.tv_nsec.cast_unsigned());
+            let left = whole.saturating_sub(sys::clock::now().since(began).0);
+            let second = SECOND.cast_unsigned();
+            let left = timespec {
+                tv_sec: (left / second).cast_signed(),
+                tv_nsec: (left % second).cast_signed(),
+            };
+            faults::watch();
+            // A time that may not be written stays as it is.
+            // SAFETY: the caller's promise.
+            let _ = unsafe { copy::put(time, &left) };
+        });
+    }
+    result
+}
+
+/// Nanoseconds of a second.
+const SECOND: c_long = 1_000_000_000;
 
 /// `syscall` of libc.
 ///
@@ -122,20 +167,28 @@ unsafe fn by_name(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
             libc::SYS_epoll_pwait2 => {
                 exports::epoll_pwait2(fd, pointer!(b), c as c_int, pointer!(d), pointer!(e)).into()
             }
-            libc::SYS_ppoll => exports::ppoll(pointer!(a), b as _, pointer!(c), pointer!(d)).into(),
+            libc::SYS_ppoll => {
+                if d != 0 && e != KERNEL_MASK_BYTES {
+                    return Some(outcome::failed::<isize>(Errno::INVAL) as c_long);
+                }
+                let call = || exports::ppoll(pointer!(a), b as _, pointer!(c), pointer!(d));
+                telling_what_remains(pointer!(c), call).into()
+            }
             libc::SYS_pselect6 => {
                 let argument: *const MaskArgument = pointer!(f);
                 faults::watch();
                 let mask = match argument.is_null() {
-                    true => std::ptr::null(),
-                    false => match copy::get(argument) {
-                        Ok(argument) => argument.mask,
-                        Err(errno) => return Some(outcome::failed::<isize>(errno) as c_long),
-                    },
+                    true => Ok(std::ptr::null()),
+                    false => copy::get(argument).and_then(MaskArgument::mask),
+                };
+                let mask = match mask {
+                    Ok(mask) => mask,
+                    Err(errno) => return Some(outcome::failed::<isize>(errno) as c_long),
                 };
                 let by_kernel = || real::syscall(number, a, b, c, d, e, f) as c_int;
                 let sets = [pointer!(b), pointer!(c), pointer!(d)];
-                select::pselect_or(fd, sets, pointer!(e), mask, by_kernel).into()
+                let call = || select::pselect_or(fd, sets, pointer!(e), mask, by_kernel);
+                telling_what_remains(pointer!(e), call).into()
             }
             libc::SYS_prctl => exports::prctl(fd, b, c, d, e).into(),
             libc::SYS_execve => exports::execve(pointer!(a), pointer!(b), pointer!(c)).into(),
