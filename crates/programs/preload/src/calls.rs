@@ -6,7 +6,7 @@ pub(crate) mod accept;
 mod alarm;
 /// pthread_cancel(3).
 pub(crate) mod cancel;
-/// close(2), shutdown(2).
+/// close(2).
 pub(crate) mod close;
 /// prctl(2), seccomp(2).
 pub(crate) mod confine;
@@ -52,6 +52,8 @@ pub(crate) mod send;
 pub(crate) mod sendfile;
 /// What has become of a call that moves bytes.
 mod served;
+/// shutdown(2).
+pub(crate) mod shutdown;
 /// sigaction(2), signal(2).
 pub(crate) mod signals;
 /// socket(2).

@@ -18,7 +18,7 @@ use libc::{
 
 use crate::calls::{
     accept, cancel, close, confine, connect, duplicate, epoll, exec, listen, many, message, names,
-    options, poll, receive, select, send, sendfile, signals, socket, spawn, stdio, udp,
+    options, poll, receive, select, send, sendfile, shutdown, signals, socket, spawn, stdio, udp,
 };
 use crate::entry::descriptors;
 use crate::system::functions::functions;

@@ -1,15 +1,14 @@
-//! close(2), shutdown(2), and the time that a close may take to send what was written.
+//! close(2), and the time that a close may take to send what was written.
 
 use std::time::Duration;
 
-use calisto_client::sockets::{Shutdown, SocketOption};
+use calisto_client::sockets::SocketOption;
 use libc::{c_int, c_uint};
 use rustix::io::Errno;
 
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
-use crate::process::lookup;
 use crate::system::{fork, outcome, real};
 use crate::wait::deadline::Deadline;
 
@@ -111,36 +110,4 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
 pub(crate) unsafe fn closefrom(first: c_int) -> c_int {
     // SAFETY: plain numbers.
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) }
-}
-
-/// shutdown(2).
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let Some(held) = lookup::socket(fd) else {
-        // SAFETY: plain numbers.
-        return unsafe { real::shutdown(fd, how) };
-    };
-    let direction = match how {
-        libc::SHUT_RD => Shutdown::Read,
-        libc::SHUT_WR => Shutdown::Write,
-        libc::SHUT_RDWR => Shutdown::Both,
-        _ => return outcome::failed(Errno::INVAL),
-    };
-    let Some(file) = held.file() else { return outcome::failed(Errno::NOTSOCK) };
-    let ours = file.socket.shutdown(direction);
-    if file.kind == Kind::Stream {
-        if file.is_opening() && file.socket.is_connected() {
-            // Linux takes the call for the program's notice that the connection stands.
-            file.set_opening(false);
-        }
-        return outcome::done(ours);
-    }
-    // A listener and a UDP socket have a kernel half.
-    // SAFETY: plain numbers.
-    let result = unsafe { real::shutdown(fd, how) };
-    // That of a UDP socket does not know that it is connected.
-    let is_connected = file.kind == Kind::Datagram && file.socket.peer_address().is_some();
-    if is_connected { outcome::done(ours) } else { result }
 }

@@ -26,7 +26,7 @@ macro_rules! functions {
         = SYS_accept => accept::accept;
     by_descriptor accept4(fd: c_int, address: *mut sockaddr, bytes: *mut socklen_t, flags: c_int)
         -> c_int = SYS_accept4 => accept::accept4;
-    by_descriptor shutdown(fd: c_int, how: c_int) -> c_int = SYS_shutdown => close::shutdown;
+    by_descriptor shutdown(fd: c_int, how: c_int) -> c_int = SYS_shutdown => shutdown::shutdown;
     by_descriptor getsockname(fd: c_int, address: *mut sockaddr, bytes: *mut socklen_t) -> c_int
         = SYS_getsockname => names::getsockname;
     by_descriptor getpeername(fd: c_int, address: *mut sockaddr, bytes: *mut socklen_t) -> c_int
