@@ -23,6 +23,7 @@ pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod top;
+pub(crate) mod trial;
 pub(crate) mod up;
 pub(crate) mod web;
 pub(crate) mod wire;
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Steer(steer::Steer),
     Workers(workers::Workers),
     Run(run::Run),
+    Try(trial::Try),
     Apps(apps::Apps),
     Detach(detach::Detach),
     Explain(explain::Explain),
@@ -96,6 +98,7 @@ impl Command {
             Self::Steer(steer) => steer.run(json),
             Self::Workers(workers) => workers.run(json),
             Self::Run(run) => run.run(json),
+            Self::Try(trial) => trial.run(json),
             Self::Apps(apps) => apps.run(json),
             Self::Detach(detach) => detach.run(json),
             Self::Explain(explain) => explain.run(json),

@@ -1,7 +1,7 @@
 //! `calisto run`: a program with its sockets in the data plane, or on cores that nobody else needs
 //! now.
 
-mod accelerate;
+pub(in crate::command) mod accelerate;
 mod attached;
 pub(in crate::command) mod elf;
 mod grants;

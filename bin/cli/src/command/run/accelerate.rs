@@ -212,11 +212,30 @@ impl Plan {
 
     /// Becomes the program: the same process, terminal and signals. Comes back only with why not.
     pub(crate) fn exec(&self, command: &[OsString]) -> NotThere {
-        let Some((program, words)) = command.split_first() else {
-            return NotThere::new(command, &io::ErrorKind::InvalidInput.into());
-        };
+        match self.command(command) {
+            Ok(mut process) => NotThere::new(command, &process.exec()),
+            Err(_) => NotThere::new(command, &io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// The program on the kernel's stack, as a child.
+    ///
+    /// # Errors
+    /// No program is named.
+    pub(crate) fn command_on_kernel(command: &[OsString]) -> Result<Command, Failure> {
+        let (program, words) =
+            command.split_first().ok_or_else(|| Failure::usage("name a program to run"))?;
         let mut process = Command::new(program);
         process.args(words);
+        Ok(process)
+    }
+
+    /// The program as this plan has it, as a child.
+    ///
+    /// # Errors
+    /// As for [`Self::command_on_kernel`].
+    pub(crate) fn command(&self, command: &[OsString]) -> Result<Command, Failure> {
+        let mut process = Self::command_on_kernel(command)?;
         // A program that cannot use the library does not get it: musl's loader would not start it.
         if let Some(library) = self.library.as_deref().filter(|_| self.is_accelerated) {
             let there = std::env::var_os(LOADER_VARIABLE);
@@ -224,7 +243,7 @@ impl Plan {
             process.env(calisto_client::SOCKET_VARIABLE, &self.socket);
             process.env(PROFILE_VARIABLE, self.profile.name());
         }
-        NotThere::new(command, &process.exec())
+        Ok(process)
     }
 }
 
