@@ -27,7 +27,8 @@ fn report(said: &str) -> Value {
 }
 
 #[test]
-fn a_server_that_was_tried_is_told_what_its_callers_moved_and_that_nothing_was_left_to_the_kernel() {
+fn a_server_that_was_tried_is_told_what_its_callers_moved_and_that_nothing_was_left_to_the_kernel()
+{
     let accelerated = Accelerated::start();
     let host = accelerated.here().ipv4().to_string();
     let server = [PYTHON, &script("asyncio_server.py"), "0.0.0.0", "8000"];

@@ -16,12 +16,20 @@ fn follow(fd: c_int, made: c_int) -> c_int {
     if made >= 0 && !fork::is_borrowed() {
         descriptors::is_new(made);
         match lookup::find(fd) {
-            Found::Ours(held) => descriptors::share(&held, made),
+            Found::Ours(held) => {
+                descriptors::share(&held, made);
+                if epoll::Set::of(&held).is_some() {
+                    epoll::early::duplicated(fd, made);
+                }
+            }
             // The first member of ours may come by either number, and both tell of it.
-            Found::KernelSet => match epoll::sets::set_of(fd) {
-                Some(held) => descriptors::share(&held, made),
-                None => descriptors::set_kernel_set(made),
-            },
+            Found::KernelSet => {
+                match epoll::sets::set_of(fd) {
+                    Some(held) => descriptors::share(&held, made),
+                    None => descriptors::set_kernel_set(made),
+                }
+                epoll::early::duplicated(fd, made);
+            }
             Found::Plain if descriptors::is_kernels(fd) => descriptors::set_kernels(made),
             Found::Plain => twins::note(fd, made),
             Found::Internal => {}

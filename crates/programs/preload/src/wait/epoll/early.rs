@@ -13,7 +13,8 @@ use libc::{c_int, epoll_event};
 use super::kernel_set::control;
 use super::set::Set;
 use super::sets::{count, set_of};
-use crate::entry::{Held, descriptors};
+use crate::entry::Held;
+use crate::entry::descriptors::{self, Found};
 use crate::process::lookup;
 use crate::system::lock::Lock;
 use crate::system::{fork, kernel_socket};
@@ -43,16 +44,40 @@ pub(crate) fn note(set: c_int, operation: c_int, fd: c_int, event: Option<epoll_
         return;
     }
     ANY.store(true, Ordering::Relaxed);
+    let numbers = numbers_of_set(set);
     let Some(mut all) = EARLY.lock() else { return };
     let known = all.entry(fd).or_default();
-    known.retain(|early| early.set != set);
-    if let Some(event) = event.filter(|_| operation != libc::EPOLL_CTL_DEL)
-        && known.len() < SETS_MAX
-    {
-        known.push(Early { set, event });
+    known.retain(|early| !numbers.contains(&early.set));
+    if let Some(event) = event.filter(|_| operation != libc::EPOLL_CTL_DEL) {
+        let room = SETS_MAX.saturating_sub(known.len());
+        known.extend(numbers.into_iter().take(room).map(|set| Early { set, event }));
     }
     if known.is_empty() {
         all.remove(&fd);
+    }
+}
+
+/// All numbers of a set, that one first: one that was duplicated may be closed by the other.
+fn numbers_of_set(set: c_int) -> Vec<c_int> {
+    let mut numbers = vec![set];
+    if let Found::Ours(held) = descriptors::find_quietly(set) {
+        numbers.extend(descriptors::numbers_of(&held).filter(|&number| number != set));
+    }
+    numbers
+}
+
+/// A set has got one more number: its members are found by that one too.
+pub(crate) fn duplicated(set: c_int, made: c_int) {
+    if !ANY.load(Ordering::Relaxed) {
+        return;
+    }
+    let Some(mut all) = EARLY.lock() else { return };
+    for known in all.values_mut() {
+        known.retain(|early| early.set != made);
+        let event = known.iter().find(|early| early.set == set).map(|early| early.event);
+        if let Some(event) = event.filter(|_| known.len() < SETS_MAX) {
+            known.push(Early { set: made, event });
+        }
     }
 }
 
