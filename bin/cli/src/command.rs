@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod explain;
 pub(crate) mod flows;
+pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod metrics;
 pub(crate) mod nf;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Down(down::Down),
     Reload(reload::Reload),
+    Log(log::Log),
     Config(config::Config),
     Status(status::Status),
     Stats(stats::Stats),
@@ -89,6 +91,7 @@ impl Command {
             Self::Serve(serve) => serve.run(json),
             Self::Down(down) => down.run(json),
             Self::Reload(reload) => reload.run(json),
+            Self::Log(log) => log.run(json),
             Self::Config(config) => config.run(json),
             Self::Status(status) => status.run(json),
             Self::Stats(stats) => stats.run(json),

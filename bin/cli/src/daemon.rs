@@ -170,6 +170,7 @@ impl Daemon {
             ReplyBody::Sockets { .. } => "sockets",
             ReplyBody::Fallbacks { .. } => "fallbacks",
             ReplyBody::Reloaded { .. } => "reloaded",
+            ReplyBody::Log { .. } => "log",
             ReplyBody::Capturing { .. } => "capturing",
         };
         self.bad_answer(format!("it answered another question (with {kind:?})"))

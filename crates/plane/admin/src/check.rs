@@ -62,6 +62,7 @@ impl Command {
             | Self::Stats
             | Self::Stop
             | Self::Reload
+            | Self::Log { .. }
             | Self::Apps
             | Self::Cores
             | Self::CoresSet { .. } => About::Daemon,

@@ -26,8 +26,8 @@ pub use check::{APP_NAME_BYTES_MAX, RequestError};
 pub use cores::{CoreApp, CoreRow, CoresStatus};
 pub use line::{LINE_BYTES_MAX, LineError, decode, encode};
 pub use reply::{
-    Counter, DescriptorStatus, FlowRow, PortStatus, Reply, ReplyBody, RingMemoryStatus, Status,
-    SteerStatus, ThreadCounters, WorkerStatus,
+    Counter, DescriptorStatus, FlowRow, LogLevel, PortStatus, Reply, ReplyBody, RingMemoryStatus,
+    Status, SteerStatus, ThreadCounters, WorkerStatus,
 };
 pub use request::{Command, GroupMove, GroupPlace, Request, Target};
 pub use sample::{LoadRun, LoadSlice, Sample, WorkerLoad};

@@ -24,6 +24,15 @@ impl Reply {
     }
 }
 
+/// How urgent an event of one target has to be to be logged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLevel {
+    /// What the events are about.
+    pub target: String,
+    /// `off`, `error`, `warn`, `info` or `debug`.
+    pub level: String,
+}
+
 /// The answer: `{"v":1,"reply":"done"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
@@ -35,6 +44,13 @@ pub enum ReplyBody {
         /// The keys that have changed, `tenant` for all of `[[tenant]]`; none: the file says what
         /// is in force.
         changed: Vec<String>,
+    },
+    /// To `log`.
+    Log {
+        /// `text`, `json` or `journald`.
+        format: String,
+        /// How urgent an event of each target has to be.
+        levels: Vec<LogLevel>,
     },
     /// It is not done, and why.
     Error {

@@ -76,6 +76,16 @@ pub enum Command {
     /// The configuration is read again, from where the daemon has it: all that has changed holds
     /// from then on, or nothing.
     Reload,
+    /// How urgent an event has to be to be logged, from now on and until the configuration says
+    /// otherwise; or, without a level, how urgent now.
+    Log {
+        /// Of which target; `None`: of all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
+        /// `off`, `error`, `warn`, `info` or `debug`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        level: Option<String>,
+    },
     /// The daemon ends, after everything under way has left.
     Stop,
     /// What the control loop sees: one `sample` after another on this connection, until the client
@@ -150,6 +160,7 @@ impl Command {
             Self::SteerUnpin { .. } => "steer_unpin",
             Self::Workers { .. } => "workers",
             Self::Reload => "reload",
+            Self::Log { .. } => "log",
             Self::Stop => "stop",
             Self::Watch { .. } => "watch",
             Self::Plan { .. } => "plan",

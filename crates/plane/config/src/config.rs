@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document;
 use crate::error::ConfigError;
+use crate::log::Log;
 use crate::sockets::Sockets;
 use crate::tcp::Tcp;
 use crate::tenant::Tenant;
@@ -49,6 +50,8 @@ pub struct Config {
     pub tcp: Tcp,
     /// `[sockets]`
     pub sockets: Sockets,
+    /// `[log]`
+    pub log: Log,
     /// Each `[[tenant]]`, in their order. Default: none.
     #[serde(rename = "tenant", skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<Tenant>,
@@ -179,6 +182,7 @@ impl Default for Config {
             cores: Cores::default(),
             tcp: Tcp::default(),
             sockets: Sockets::default(),
+            log: Log::default(),
             tenants: Vec::new(),
         }
     }

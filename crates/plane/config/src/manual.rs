@@ -5,12 +5,13 @@ use crate::rule::{RULES, TENANT};
 use crate::tenant::Tenant;
 
 /// The files whose structures are the sections of a configuration.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     include_str!("config.rs"),
     include_str!("workers.rs"),
     include_str!("wait.rs"),
     include_str!("tcp.rs"),
     include_str!("sockets.rs"),
+    include_str!("log.rs"),
     include_str!("tenant.rs"),
 ];
 

@@ -120,6 +120,15 @@ pub(crate) const RULES: &[Rule] = &[
     rule("sockets", "drain_ms", Kind::Range(0, 3_600_000)),
     rule("sockets", "memory_mib", Kind::Range(0, 1 << 20)),
     rule("sockets", "descriptors", Kind::Range(0, 1 << 30)),
+    rule("log", "format", Kind::Word(&["text", "json", "journald"])),
+    rule("log", "level", Kind::Word(LOG_LEVELS)),
+    rule("log", "daemon", Kind::Word(LOG_LEVELS)),
+    rule("log", "admin", Kind::Word(LOG_LEVELS)),
+    rule("log", "config", Kind::Word(LOG_LEVELS)),
+    rule("log", "ports", Kind::Word(LOG_LEVELS)),
+    rule("log", "workers", Kind::Word(LOG_LEVELS)),
+    rule("log", "apps", Kind::Word(LOG_LEVELS)),
+    rule("log", "sockets", Kind::Word(LOG_LEVELS)),
     rule(TENANT, "uid", Kind::User),
     rule(TENANT, "listen", Kind::Reaches(64)),
     rule(TENANT, "connect", Kind::Reaches(64)),
@@ -142,6 +151,9 @@ pub(crate) const TENANTS_MAX: usize = 256;
 /// What the daemon's own workers can do.
 const JOBS: &[&str] =
     &["echo", "sink", "synthetic", "tcp-echo", "tcp-discard", "tcp-chargen", "sockets", "auto"];
+
+/// How urgent an event has to be to be written.
+const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug"];
 
 /// Congestion controls.
 const CONGESTION: &[&str] = &["cubic", "reno", "dctcp", "timely"];

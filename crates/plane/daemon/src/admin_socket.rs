@@ -118,12 +118,14 @@ impl Listener {
         }
         match Self::bind(&self.path) {
             Ok(anew) => {
-                log::warn(format!("{} was removed, and is made anew", self.path));
+                let path = &self.path;
+                tracing::warn!(target: log::ADMIN, path, "it was removed, and is made anew");
                 *self = anew;
             }
             Err(error) if !self.has_complained => {
                 self.has_complained = true;
-                log::warn(format!("{} is gone: no operator finds us; {error}", self.path));
+                let path = &self.path;
+                tracing::warn!(target: log::ADMIN, path, "it is gone: no operator finds us; {error}");
             }
             Err(_) => {}
         }
@@ -246,6 +248,8 @@ fn answer_lines(
 fn read_request(line: &str) -> Result<Request, String> {
     let request: Request = admin::decode(line).map_err(|wrong| wrong.to_string())?;
     request.check().map_err(|wrong| wrong.to_string())?;
+    let (command, app) = (request.command.name(), request.app.as_deref());
+    tracing::debug!(target: log::ADMIN, command, app, "an operator asks");
     Ok(request)
 }
 
@@ -265,6 +269,7 @@ fn answer(request: Request, asks: &Asks, client: ClientId) -> ReplyBody {
         Command::Detach => detach(request, asks),
         Command::Apps => apps(request, asks),
         Command::Reload => asks.reload(),
+        Command::Log { target, level } => log::answer(target.as_deref(), level.as_deref()),
         _ => asks.ask(Question::Request(request)),
     }
 }

@@ -172,6 +172,7 @@ impl EventLoop {
             | Command::Sockets { .. }
             | Command::Fallbacks
             | Command::Reload
+            | Command::Log { .. }
             | Command::Capture(_) => error("not answered this way"),
         }
     }

@@ -6,6 +6,7 @@
 //! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, which BPF programs control groups have, reading /proc, its socket's file |
 //! | workers, closers, log, signals | memory and the descriptors that they have |
 //! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back |
+//! | log, to the journal | the same, and messages |
 //! | reload | reading the configuration's folder and /etc/passwd |
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
@@ -39,6 +40,8 @@ pub(crate) enum Role {
     Admin,
     AdminClient,
     Log,
+    /// The log, if it goes to systemd's journal.
+    Journal,
     Signals,
     Reload,
     Service,
@@ -133,7 +136,7 @@ impl Role {
             Self::Worker => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Signals => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Reload => Rights { calls: &[Files], ..Rights::NOTHING },
-            Self::Service => Rights { calls: &[Messages], ..Rights::NOTHING },
+            Self::Service | Self::Journal => Rights { calls: &[Messages], ..Rights::NOTHING },
             Self::Closer | Self::Log => Rights::NOTHING,
             Self::Ports => Rights {
                 capabilities: &[

@@ -108,7 +108,7 @@ impl EventLoop {
         if let Some(cpu) = self.config.workers.dispatcher_cpu
             && let Err(error) = sys::thread::pin(usize::from(cpu))
         {
-            log::warn(format!("the dispatcher runs anywhere: {error}"));
+            tracing::warn!(target: log::WORKERS, "the dispatcher runs anywhere: {error}");
         }
         self.doorbells = self.worker_pool.doorbells.listener().ok();
         loop {
@@ -185,10 +185,11 @@ impl EventLoop {
         let attached_apps = &mut self.attached_apps;
         let next = self.drain.next(asked, now, length, || attached_apps.are_sockets_closed());
         if next == Next::Begin {
-            log::say(format!(
+            tracing::info!(
+                target: log::WORKERS,
                 "ending: the sockets of programs have {length} to close; a second SIGTERM or \
                  `calisto down` ends without waiting"
-            ));
+            );
             attached_apps.drain_attach_server();
         }
         next == Next::End
@@ -288,7 +289,7 @@ impl EventLoop {
             &mut self.dispatcher,
         );
         if let Err(refused) = renewed {
-            log::warn(format!("the own workers get no cores: {refused}"));
+            tracing::warn!(target: log::WORKERS, "the own workers get no cores: {refused}");
         }
     }
 
@@ -331,7 +332,7 @@ impl EventLoop {
         }
         for _ in active.len()..wanted {
             if let Err(why) = self.worker_pool.spawn(&mut self.dispatcher) {
-                log::warn(format!("{why}; going on with fewer workers"));
+                tracing::warn!(target: log::WORKERS, "{why}; going on with fewer workers");
                 self.workers_wanted = active.len().max(1) as u16;
                 break;
             }

@@ -81,9 +81,9 @@ pub fn run(source: Source) -> Result<(), Failure> {
     let _survived = Survived::start(reloads.clone())?;
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
+    log::start(&config.log).map_err(cannot)?;
     let Parts { mut event_loop, attach_server, asks, port_reopener } = setup::open(config)?;
     let asks = asks.with_reloads(reloads);
-    log::start().map_err(cannot)?;
     let port_reopener = port_reopener.start().map_err(cannot)?;
     reload::start(source.clone(), config.clone(), wishes, asks.clone()).map_err(cannot)?;
     let service = Service::connect();
@@ -91,7 +91,10 @@ pub fn run(source: Source) -> Result<(), Failure> {
         let asks = asks.clone();
         // Without it nobody comes in, and what is taken from the kernel is never given back.
         let end = || {
-            log::warn("the thread that talks to applications has died: the daemon ends".to_owned());
+            tracing::error!(
+                target: log::APPS,
+                "the thread that talks to applications has died: the daemon ends"
+            );
             sys::signal::request_stop();
         };
         let serve = move || {
@@ -107,8 +110,12 @@ pub fn run(source: Source) -> Result<(), Failure> {
     let [ports, job] = [&config.ports.join(", "), config.job().name()];
     service.ready(&format!("ports {ports}, job {job}"), &asks)?;
     drop(asks);
-    event_loop.describe().into_iter().for_each(log::say_each);
-    setup::warning(config).into_iter().for_each(log::warn);
+    for text in event_loop.describe() {
+        tracing::info!(name: log::BOUNDED, target: log::DAEMON, "{text}");
+    }
+    if let Some(text) = setup::warning(config) {
+        tracing::warn!(target: log::DAEMON, "{text}");
+    }
     event_loop.confinement = match confinement::enter(Role::EventLoop)? {
         Some(Confined::Whole) => "whole",
         Some(Confined::WithoutPaths) => "without_paths",
@@ -118,7 +125,7 @@ pub fn run(source: Source) -> Result<(), Failure> {
     service.stopping();
     event_loop.attached_apps.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {
-        log::say(engines.summary());
+        tracing::info!(target: log::WORKERS, "{}", engines.summary());
     }
     drop(port_reopener);
     // Questions that the attach server may wait with are answered by nobody from here on.

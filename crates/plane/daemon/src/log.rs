@@ -1,124 +1,109 @@
-//! Lines for whoever reads the daemon's output: written by a thread of their own.
+//! Events for whoever reads the daemon's log: written by a thread of their own.
 //!
-//! A reader that is slow, or gone, must not hold up the data loop or end it: lines wait in a
-//! bounded queue, and what does not fit is lost and counted in the next line. The same message is
-//! written some times a second at most, and of the rest how many there were. Each line has the time
-//! (RFC 3339, UTC) and a level, and is one line whatever names are in it. Only the first line of
-//! standard output has neither, so that a script that waits for `ready: PATH` can compare it.
+//! Whatever has something to say says it by the macros of `tracing`, with one of the targets below
+//! and with fields. A reader that is slow, or gone, must not hold up the data loop or end it: events
+//! wait in a bounded queue, and what does not fit is lost and counted in the next line. The same
+//! message is written some times a second at most, and of the rest how many there were. Only the
+//! first line of text on standard output has no time and level, so that a script that waits for
+//! `ready: PATH` can compare it.
 
+mod event;
+mod journal;
+mod levels;
 mod repeats;
+mod subscriber;
+mod time;
 
 use std::io::Write;
-use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use config::{Log, LogFormat};
 use sys::clock;
+use tracing::Level;
 
+use self::event::Event;
+use self::journal::{Journal, Sent};
 use self::repeats::{Fate, Repeats};
+use self::subscriber::Subscriber;
 use crate::confinement::{self, Role};
 
-/// Lines that may wait.
-const LINES_MAX: usize = 256;
+pub(crate) use self::levels::{answer, set_all};
 
-/// Characters of a line, at most.
-const LINE_CHARS_MAX: usize = 2000;
+/// The targets of events: `[log]` has a key for each.
+pub(crate) const DAEMON: &str = "daemon";
+pub(crate) const ADMIN: &str = "admin";
+pub(crate) const CONFIG: &str = "config";
+pub(crate) const PORTS: &str = "ports";
+pub(crate) const WORKERS: &str = "workers";
+pub(crate) const APPS: &str = "apps";
+pub(crate) const SOCKETS: &str = "sockets";
+
+/// The name of an event of which the caller itself bounds how often it comes.
+pub(crate) const BOUNDED: &str = "bounded";
+
+/// Events that may wait.
+const EVENTS_MAX: usize = 256;
 
 /// While something was left out, whether it may be told is looked at this often.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-static LINES: OnceLock<SyncSender<Line>> = OnceLock::new();
+static ENTRIES: OnceLock<SyncSender<Entry>> = OnceLock::new();
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
 static REPEATS: Mutex<Repeats> = Mutex::new(Repeats::new());
 
-enum Line {
-    /// To standard output, as it is.
+enum Entry {
+    /// The daemon can be asked at this path.
     Ready(String),
-    /// To standard output.
-    Info(SystemTime, String),
-    /// To standard error.
-    Warning(SystemTime, String),
+    Event(Event),
     /// Something was left out, and is to be told.
     LeftOut,
 }
 
-/// Starts the writing thread. Lines before this, and lines of tests, are lost.
-pub(crate) fn start() -> std::io::Result<()> {
-    let (sender, lines) = sync_channel(LINES_MAX);
+/// Starts the writing thread. Events before this, and events of tests, are lost.
+pub(crate) fn start(log: &Log) -> std::io::Result<()> {
+    set_all(log);
+    let (sender, entries) = sync_channel(EVENTS_MAX);
+    let format = log.format;
+    let role = match format {
+        LogFormat::Journald => Role::Journal,
+        LogFormat::Text | LogFormat::Json => Role::Log,
+    };
+    let journal = match format {
+        LogFormat::Journald => Some(Journal::of_systemd()?),
+        LogFormat::Text | LogFormat::Json => None,
+    };
     std::thread::Builder::new().name("log".to_owned()).spawn(move || {
         // It can tell nobody but by its own lines, and ends the daemon by a flag.
-        if !confinement::is_entered(Role::Log) {
+        if !confinement::is_entered(role) {
             return;
         }
-        write_all(&lines);
+        Writer { format, journal }.write_all(&entries);
     })?;
-    let _ = LINES.set(sender);
+    let _ = (FORMAT.set(format), ENTRIES.set(sender));
+    // Another has been there before in tests only.
+    let _ = tracing::subscriber::set_global_default(Subscriber);
     Ok(())
-}
-
-fn write_all(lines: &Receiver<Line>) {
-    loop {
-        let line = match with_repeats(|repeats| repeats.is_owing()) {
-            true => lines.recv_timeout(TELL_EVERY),
-            false => lines.recv().map_err(RecvTimeoutError::from),
-        };
-        let lost = LOST.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            warned(SystemTime::now(), &format!("{lost} lines were lost here"));
-        }
-        for told in with_repeats(|repeats| repeats.owed(clock::now())) {
-            warned(SystemTime::now(), &told);
-        }
-        match line {
-            Ok(Line::Ready(text)) => _ = writeln!(std::io::stdout(), "{text}"),
-            Ok(Line::Info(at, text)) => {
-                _ = std::io::stdout().write_all(written(at, "info", &text).as_bytes());
-            }
-            Ok(Line::Warning(at, text)) => warned(at, &text),
-            Ok(Line::LeftOut) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-    }
-}
-
-/// To standard error, whose reader may be gone.
-fn warned(at: SystemTime, text: &str) {
-    let _ = std::io::stderr().write_all(written(at, "warning", text).as_bytes());
 }
 
 /// The daemon can be asked at `admin_socket` from now on, and packets flow.
 pub(crate) fn ready(admin_socket: &str) {
-    send(Line::Ready(format!("ready: {admin_socket}")));
+    send(Entry::Ready(admin_socket.to_owned()));
 }
 
-/// Something happened that an operator may want to know.
-#[track_caller]
-pub(crate) fn say(text: String) {
-    send_unless_repeated(Location::caller(), text, Line::Info);
-}
-
-/// The same of which the caller itself bounds how often it comes.
-pub(crate) fn say_each(text: String) {
-    send(Line::Info(SystemTime::now(), text));
-}
-
-/// Something is not as it should be.
-#[track_caller]
-pub(crate) fn warn(text: String) {
-    send_unless_repeated(Location::caller(), text, Line::Warning);
-}
-
-fn send_unless_repeated(
-    place: &Location<'static>,
-    text: String,
-    line: fn(SystemTime, String) -> Line,
-) {
-    match with_repeats(|repeats| repeats.hear(place, &text, clock::now())) {
-        Fate::Said => send(line(SystemTime::now(), text)),
+/// An event that is to be written, unless its like has been often enough.
+fn hear(event: Event, is_bounded: bool) {
+    if is_bounded {
+        return send(Entry::Event(event));
+    }
+    let text = event.sentence();
+    match with_repeats(|repeats| repeats.hear(event.place, &text, clock::now())) {
+        Fate::Said => send(Entry::Event(event)),
         // Where there is no room for it, the thread is not asleep.
-        Fate::FirstLeftOut => _ = LINES.get().map(|lines| lines.try_send(Line::LeftOut)),
+        Fate::FirstLeftOut => _ = ENTRIES.get().map(|entries| entries.try_send(Entry::LeftOut)),
         Fate::LeftOut => {}
     }
 }
@@ -130,78 +115,71 @@ fn with_repeats<T>(act: impl FnOnce(&mut Repeats) -> T) -> T {
     act(&mut repeats)
 }
 
-fn send(line: Line) {
-    if LINES.get().is_some_and(|lines| lines.try_send(line).is_err()) {
+fn send(entry: Entry) {
+    if ENTRIES.get().is_some_and(|entries| entries.try_send(entry).is_err()) {
         LOST.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn written(at: SystemTime, level: &str, text: &str) -> String {
-    let time = rfc3339(at.duration_since(UNIX_EPOCH).unwrap_or_default());
-    format!("{time} {level}: {}\n", base::printable(text, LINE_CHARS_MAX))
+struct Writer {
+    format: LogFormat,
+    journal: Option<Journal>,
 }
 
-/// A moment so long after 1970, as RFC 3339 section 5.6 writes it: UTC, milliseconds.
-fn rfc3339(since_1970: Duration) -> String {
-    const DAY_S: u64 = 86_400;
-    let (mut days, second) = (since_1970.as_secs() / DAY_S, since_1970.as_secs() % DAY_S);
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+impl Writer {
+    fn write_all(&self, entries: &Receiver<Entry>) {
+        loop {
+            let entry = match with_repeats(|repeats| repeats.is_owing()) {
+                true => entries.recv_timeout(TELL_EVERY),
+                false => entries.recv().map_err(RecvTimeoutError::from),
+            };
+            let lost = LOST.swap(0, Ordering::Relaxed);
+            if lost > 0 {
+                let event = Event::new(Level::WARN, DAEMON, "lines were lost here".to_owned());
+                self.write(&event.with("count", lost));
+            }
+            for told in with_repeats(|repeats| repeats.owed(clock::now())) {
+                self.write(&told);
+            }
+            match entry {
+                Ok(Entry::Ready(path)) => self.write_ready(path),
+                Ok(Entry::Event(event)) => self.write(&event),
+                Ok(Entry::LeftOut) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn write_ready(&self, path: String) {
+        let event = Event::new(Level::INFO, DAEMON, "ready".to_owned());
+        match self.format {
+            LogFormat::Text => _ = writeln!(std::io::stdout(), "ready: {path}"),
+            LogFormat::Json => self.write(&event.with("admin_socket", path)),
+            LogFormat::Journald => {
+                let _ = writeln!(std::io::stdout(), "ready: {path}");
+                self.write(&event.with("admin_socket", path));
+            }
+        }
+    }
+
+    /// Writes one, to somebody who may be gone.
+    fn write(&self, event: &Event) {
+        match (self.format, &self.journal) {
+            (LogFormat::Json, _) => _ = std::io::stdout().write_all(event.json().as_bytes()),
+            (LogFormat::Journald, Some(journal)) => match journal.send(event) {
+                Sent::Taken => {}
+                Sent::Full => _ = LOST.fetch_add(1, Ordering::Relaxed),
+                Sent::Nobody => write_text(event),
+            },
+            _ => write_text(event),
+        }
+    }
+}
+
+fn write_text(event: &Event) {
+    let text = event.text();
+    let _ = match event.place.level {
+        Level::ERROR | Level::WARN => std::io::stderr().write_all(text.as_bytes()),
+        _ => std::io::stdout().write_all(text.as_bytes()),
     };
-    // The calendar is the same again after 400 years, so that no clock makes this long.
-    let mut year = 1970 + days / 146_097 * 400;
-    days %= 146_097;
-    loop {
-        let length = if is_leap(year) { 366 } else { 365 };
-        if days < length {
-            break;
-        }
-        days -= length;
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!(
-        "{year:04}-{month:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
-        days + 1,
-        second / 3600,
-        second / 60 % 60,
-        second % 60,
-        since_1970.subsec_millis()
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_has_its_time_in_utc_and_its_level() {
-        let at = UNIX_EPOCH + Duration::from_millis(1_795_423_636_007);
-        assert_eq!(written(at, "info", "x"), "2026-11-23T08:47:16.007Z info: x\n");
-        assert_eq!(written(at, "info", "x\ny"), "2026-11-23T08:47:16.007Z info: x\\ny\n");
-    }
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        // As date(1) has them.
-        for (seconds, day) in [
-            (0, "1970-01-01T00:00:00"),
-            (951_782_399, "2000-02-28T23:59:59"),
-            (951_782_400, "2000-02-29T00:00:00"),
-            (951_868_800, "2000-03-01T00:00:00"),
-            (4_107_542_400, "2100-03-01T00:00:00"),
-            (1_798_761_599, "2026-12-31T23:59:59"),
-            (16_725_225_600, "2500-01-01T00:00:00"),
-        ] {
-            assert_eq!(rfc3339(Duration::from_secs(seconds)), format!("{day}.000Z"));
-        }
-    }
 }

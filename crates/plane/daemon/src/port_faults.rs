@@ -48,12 +48,13 @@ impl PortFaults {
             let Some(dispatcher_port) = ports.get_mut(number) else { continue };
             let Some(port) = dispatcher_port.port_mut().as_xdp_mut() else { continue };
             if let Err(error) = port.go_on(sockets, pool) {
-                log::warn(format!("port {} receives nothing: {error}", names[number]));
+                let port = names[number].as_str();
+                tracing::warn!(target: log::PORTS, port, "it receives nothing: {error}");
             }
             dispatcher_port.follow_port();
         }
         let faults = ports.iter().map(|dispatcher_port| dispatcher_port.port().fault());
-        self.changes(names, faults, |text| log::warn(text));
+        self.changes(names, faults, |text| tracing::warn!(target: log::PORTS, "{text}"));
     }
 
     fn changes(

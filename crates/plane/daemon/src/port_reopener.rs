@@ -103,7 +103,10 @@ impl PortReopener {
     pub(crate) fn start(mut self) -> std::io::Result<ReopenerThread> {
         let stop = Arc::clone(&self.stop);
         let end = || {
-            log::warn("the thread that looks after the ports has died: the daemon ends".to_owned());
+            tracing::error!(
+                target: log::PORTS,
+                "the thread that looks after the ports has died: the daemon ends"
+            );
             sys::signal::request_stop();
         };
         let run = move || {
@@ -146,15 +149,15 @@ impl PortReopener {
                 Ok(None) => {}
                 Ok(Some(sockets)) => {
                     self.said.remove(&number);
-                    log::say(format!("the interface of port {text} is back"));
+                    tracing::info!(target: log::PORTS, port = text, "its interface is back");
                     // The event loop has ended otherwise, and so will this thread.
                     let _ = self.returned.send(Returned { port: number, sockets });
                 }
                 Err(error) => {
                     is_owed = true;
-                    let sentence = format!("port {text} does not come back: {error}");
+                    let sentence = format!("it does not come back: {error}");
                     if self.said.get(&number) != Some(&sentence) {
-                        log::warn(sentence.clone());
+                        tracing::warn!(target: log::PORTS, port = text, "{sentence}");
                         self.said.insert(number, sentence);
                     }
                 }

@@ -89,12 +89,15 @@ pub(crate) fn start(
             let path = reader.source.path.display();
             match &outcome {
                 Ok(changed) if changed.is_empty() => {
-                    log::say(format!("{path} was read again: nothing has changed"));
+                    tracing::info!(target: log::CONFIG, %path, "read again: nothing has changed");
                 }
                 Ok(changed) => {
-                    log::say(format!("{path} was read again: {} changed", changed.join(", ")));
+                    let changed = changed.join(", ");
+                    tracing::info!(target: log::CONFIG, %path, changed, "read again");
                 }
-                Err(why) => log::warn(format!("{path} was read again and changes nothing: {why}")),
+                Err(why) => {
+                    tracing::warn!(target: log::CONFIG, %path, "read again; it changes nothing: {why}");
+                }
             }
             let body = match outcome {
                 Ok(changed) => ReplyBody::Reloaded { changed },
@@ -139,9 +142,18 @@ impl Reader {
             return Err(why);
         }
         asks.change_attach_server(AttachChange { config: new.clone(), rules, go });
+        // What `calisto log` has changed stays unless the file changes that.
+        if changed.iter().any(|key| is_log_level(key)) {
+            log::set_all(&new.log);
+        }
         self.config = new;
         Ok(changed)
     }
+}
+
+/// Whether a key is about how urgent an event has to be: every one of `[log]` but the format.
+fn is_log_level(key: &str) -> bool {
+    key.starts_with("log.") && key != "log.format"
 }
 
 fn parsed(listen: &[String]) -> Result<Vec<Listener>, String> {
@@ -157,7 +169,7 @@ fn prepare(
 ) -> Result<Option<Vec<Listener>>, String> {
     let listens_anew = changed.iter().any(|key| key == "listen");
     let mut fixed: Vec<&str> = changed.iter().map(String::as_str).collect();
-    fixed.retain(|key| !LIVE.contains(key));
+    fixed.retain(|key| !LIVE.contains(key) && !is_log_level(key));
     // The number of applications can change, and not whether there are any: that is a thread.
     if (old.apps.max == 0) != (new.apps.max == 0) {
         fixed.push("apps.max");
@@ -207,6 +219,10 @@ mod tests {
         let why = prepared("", "[frames]\ncount = 8192\n[steer]\npolicy = 'modulo'\n")
             .expect_err("frames are made at the start");
         assert!(why.starts_with("frames.count can only change with a restart"), "{why}");
+        let levels = prepared("", "[log]\nlevel = 'debug'\nports = 'off'\n");
+        assert_eq!(levels, Ok(None));
+        let why = prepared("", "[log]\nformat = 'json'\n").expect_err("the writer has begun");
+        assert!(why.starts_with("log.format can only change"), "{why}");
         let why = prepared("", "[apps]\nmax = 0\n[workers]\njob = 'echo'").expect_err("no thread");
         assert!(why.contains("workers.job") && why.contains("apps.max"), "{why}");
         let echo = "[workers]\njob = 'tcp-echo'\n";

@@ -15,11 +15,12 @@ pub(crate) fn budget_bytes(chosen_mib: u32) -> u64 {
         0 => {
             let root = Path::new("/");
             if let Some(group) = hidden_group(root) {
-                log::warn(format!(
+                tracing::warn!(
+                    target: log::SOCKETS,
                     "the memory limit of control group {group} cannot be read here (`ip netns exec` \
                      hides it): rings of programs may take half of what the machine has, or \
                      `sockets.memory_mib`"
-                ));
+                );
             }
             available_bytes(root).max(BYTES_MIN)
         }

@@ -37,7 +37,7 @@ impl Service {
         });
         let told = connected.inspect_err(|error| {
             let path = path.display();
-            log::warn(format!("the service manager at {path} is told nothing: {error}"));
+            tracing::warn!(target: log::DAEMON, "the service manager at {path} is told nothing: {error}");
         });
         Self { socket: told.ok() }
     }

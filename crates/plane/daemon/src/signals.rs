@@ -36,7 +36,9 @@ impl Survived {
                     read(&signals, &reloads);
                 }
                 Ok(_) => {}
-                Err(error) => log::warn(format!("signals are ignored and not told: {error}")),
+                Err(error) => {
+                    tracing::warn!(target: log::DAEMON, "signals are ignored and not told: {error}")
+                }
             })
             .map_err(|error| Failure::Said(format!("cannot start a thread: {error}")))?;
         Ok(Self { _held_back: held_back })
@@ -49,7 +51,7 @@ fn read(signals: &SignalFd, reloads: &Reloads) {
         while let Some(received) = signals.take() {
             match received.signal {
                 Signal::HUP => reloads.hint(),
-                other => log::warn(sentence(other).to_owned()),
+                other => tracing::warn!(target: log::DAEMON, "{}", sentence(other)),
             }
         }
     }

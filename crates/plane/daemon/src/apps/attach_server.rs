@@ -88,7 +88,9 @@ impl AttachServer {
             notices,
             eventfd,
             handshakes: Handshakes::new(),
-            chatter: Chatter::new(log::say_each),
+            chatter: Chatter::new(|text| {
+                tracing::info!(name: log::BOUNDED, target: log::APPS, "{text}");
+            }),
             counters: Arc::default(),
             waiting: Vec::new(),
         };
@@ -99,8 +101,9 @@ impl AttachServer {
     pub(crate) fn serve_sockets(&mut self, socket_table: SocketTable) {
         self.socket_table = Some(socket_table);
         // Without it, who cannot see the file of ours any more has no way in.
-        self.join_listener =
-            JoinListener::open().map_err(|error| log::warn(error.to_string())).ok();
+        self.join_listener = JoinListener::open()
+            .inspect_err(|error| tracing::warn!(target: log::APPS, "{error}"))
+            .ok();
     }
 
     /// Serves until the daemon ends; then the socket's file goes.

@@ -47,13 +47,15 @@ impl SocketFile {
         }
         match AttachListener::bind_in_folder(path, MODE) {
             Ok(new) => {
-                log::warn(format!("{} was removed, and is made anew", path.display()));
+                let path = path.display();
+                tracing::warn!(target: log::APPS, %path, "it was removed, and is made anew");
                 *self = Self::of(&new);
                 Some(new)
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.has_complained, true) {
-                    log::warn(format!("{} is gone: no program finds us; {error}", path.display()));
+                    let path = path.display();
+                    tracing::warn!(target: log::APPS, %path, "it is gone: no program finds us; {error}");
                 }
                 None
             }

@@ -86,7 +86,7 @@ impl AttachServer {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    log::warn(error.to_string());
+                    tracing::warn!(target: log::APPS, "{error}");
                     // It stays readable: others may close their descriptors meanwhile.
                     std::thread::sleep(Duration::from_millis(10));
                     return;

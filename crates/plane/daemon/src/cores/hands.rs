@@ -140,7 +140,7 @@ impl CoreHands {
             Err(Unchanged::Gone) => Err(Strayed),
             Err(Unchanged::Refused(why)) => {
                 if !std::mem::replace(&mut self.has_warned, true) {
-                    log::warn(format!("a worker stays where it is: {why}"));
+                    tracing::warn!(target: log::WORKERS, "a worker stays where it is: {why}");
                 }
                 Ok(())
             }

@@ -6,10 +6,11 @@
 //! any.
 
 use std::collections::BTreeMap;
-use std::panic::Location;
 
 use base::Nanos;
 use datapath::RateLimit;
+
+use super::event::{Event, Place};
 
 /// Lines of one message in a second, and at once.
 const LINES_PER_S: u32 = 5;
@@ -21,6 +22,7 @@ pub(super) struct Repeats {
 }
 
 struct Message {
+    place: Place,
     limit: RateLimit,
     left_out: u64,
     /// The last that was left out.
@@ -42,12 +44,14 @@ impl Repeats {
     }
 
     /// `place` wants to say `text`.
-    pub(super) fn hear(&mut self, place: &Location<'static>, text: &str, now: Nanos) -> Fate {
+    pub(super) fn hear(&mut self, place: Place, text: &str, now: Nanos) -> Fate {
         let limit = RateLimit::new(LINES_PER_S, LINES_AT_ONCE);
-        let message = self
-            .of_places
-            .entry((place.file(), place.line()))
-            .or_insert_with(|| Message { limit, left_out: 0, last: String::new() });
+        let message = self.of_places.entry((place.file, place.line)).or_insert_with(|| Message {
+            place,
+            limit,
+            left_out: 0,
+            last: String::new(),
+        });
         // What was left out is told first.
         if message.left_out == 0 && message.limit.take(now) {
             return Fate::Said;
@@ -58,12 +62,13 @@ impl Repeats {
     }
 
     /// Lines about what was left out, of messages that may be said again.
-    pub(super) fn owed(&mut self, now: Nanos) -> Vec<String> {
+    pub(super) fn owed(&mut self, now: Nanos) -> Vec<Event> {
         let due = self.of_places.values_mut().filter(|message| message.left_out > 0);
         let due = due.filter_map(|message| {
             message.limit.take(now).then(|| {
                 let (count, last) = (std::mem::take(&mut message.left_out), &message.last);
-                format!("{count} more like this were left out: {last}")
+                let told = format!("{count} more like this were left out: {last}");
+                Event::of(message.place, told).with("left_out", count)
             })
         });
         due.collect()
@@ -77,11 +82,17 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
+
+    fn place(line: u32) -> Place {
+        Place { file: "x.rs", line, level: Level::WARN, target: "apps" }
+    }
 
     /// Always of the same place.
     fn flood(repeats: &mut Repeats, text: &str, now: Nanos) -> Fate {
-        repeats.hear(Location::caller(), text, now)
+        repeats.hear(place(1), text, now)
     }
 
     #[test]
@@ -93,10 +104,11 @@ mod tests {
         let said = fates.iter().filter(|fate| **fate == Fate::Said).count();
         assert_eq!(said, LINES_AT_ONCE as usize);
         assert_eq!(fates.iter().filter(|fate| **fate == Fate::FirstLeftOut).count(), 1);
-        assert_eq!(repeats.hear(Location::caller(), "another", at), Fate::Said);
+        assert_eq!(repeats.hear(place(2), "another", at), Fate::Said);
         assert!(repeats.is_owing() && repeats.owed(at).is_empty(), "not yet");
         let told = repeats.owed(at + Nanos::from_secs(1));
-        assert_eq!(told, ["950 more like this were left out: refused: 999"]);
+        let told: Vec<_> = told.iter().map(Event::sentence).collect();
+        assert_eq!(told, ["950 more like this were left out: refused: 999 left_out=950"]);
         assert!(!repeats.is_owing());
     }
 
@@ -108,7 +120,7 @@ mod tests {
             let now = Nanos::from_secs(100) + Nanos::from_millis(millisecond);
             said += u32::from(flood(&mut repeats, "refused", now) == Fate::Said);
             if millisecond % 1000 == 999 {
-                told.extend(repeats.owed(now));
+                told.extend(repeats.owed(now).iter().map(Event::sentence));
             }
         }
         let lines = said + told.len() as u32;

@@ -39,10 +39,11 @@ impl ControlGroups {
     pub(super) fn new(is_ignored: bool) -> Self {
         let hierarchy = Hierarchy::open();
         if let (Err(error), false) = (&hierarchy, is_ignored) {
-            crate::log::warn(format!(
+            tracing::warn!(
+                target: crate::log::SOCKETS,
                 "{error}: nothing is served, for a BPF program of a control group would not be seen \
                  (`sockets.ignore_firewall`)"
-            ));
+            );
         }
         Self { is_ignored, hierarchy, known: BTreeMap::new(), look_at: Nanos::ZERO, turn: 0 }
     }

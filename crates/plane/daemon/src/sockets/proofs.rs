@@ -60,10 +60,15 @@ impl Denial {
             Self::OtherCredentials => FallbackReason::OtherCredentials,
         };
         let PeerCredentials { pid, uid, gid } = who;
-        log::say(format!(
-            "refused: process {pid} (user {uid}, group {gid}) does not go on as {app} \
-             {app_name:?}, which is another user's or group's"
-        ));
+        tracing::info!(
+            target: log::SOCKETS,
+            pid,
+            uid,
+            gid,
+            app,
+            app_name,
+            "refused: a process does not go on as an application of another user or group"
+        );
         let app_name = app_name.to_owned();
         Some(Fallback { app, app_name, pid, cookie: 0, inode: 0, reason, count: 1 })
     }

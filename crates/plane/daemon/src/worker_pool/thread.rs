@@ -43,14 +43,14 @@ impl WorkerThread {
         if !self.cpus.is_empty() {
             let cpu = self.cpus[id.index() % self.cpus.len()];
             if let Err(error) = sys::thread::pin(usize::from(cpu)) {
-                log::warn(format!("worker {id} runs anywhere: {error}"));
+                tracing::warn!(target: log::WORKERS, worker = id.0, "it runs anywhere: {error}");
             }
         }
         // Its CPU is chosen: nothing else needs a right.
         let may_go_on = confinement::is_entered(Role::Worker);
         let life = catch_unwind(AssertUnwindSafe(|| may_go_on.then(|| self.turns(&mut worker))));
         if !matches!(life, Ok(Some(()))) {
-            log::warn(format!("worker {id} died; its packets go to others"));
+            tracing::warn!(target: log::WORKERS, worker = id.0, "it died; its packets go to others");
             let _ = self.death_notices.send((id, worker.into_remains()));
         }
         // The last message (or the notice) must not wait for a packet to be noticed.

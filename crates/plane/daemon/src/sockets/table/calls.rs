@@ -19,6 +19,7 @@ use super::super::regions::Region;
 use super::SocketTable;
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
+use crate::log;
 
 /// Sockets among which the name of one that is given on is looked for: some milliseconds.
 const NAMES_LOOKED_AT_MAX: usize = 1 << 16;
@@ -95,6 +96,7 @@ impl SocketTable {
         let Some(app) = self.apps.get(member.app) else { return };
         let app_name = app.name.clone();
         let (app, pid) = (member.app, member.pid);
+        tracing::debug!(target: log::SOCKETS, app, app_name, pid, ?reason, "left to the kernel");
         self.fallbacks.add(Fallback { app, app_name, pid, cookie, inode, reason, count: 1 });
     }
 

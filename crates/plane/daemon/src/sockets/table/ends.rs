@@ -36,7 +36,7 @@ impl SocketTable {
         let changed = self.network.neighbours.hear();
         if changed.links {
             let (said, moved) = self.network.interfaces.look(&self.table_config.counters);
-            said.into_iter().for_each(|text| log::warn(text));
+            said.iter().for_each(|text| tracing::warn!(target: log::SOCKETS, "{text}"));
             for Moved { from, to, mac } in moved {
                 self.network.neighbours.renumber(from, to, mac);
                 self.network.sources.renumber(from, to);
@@ -92,11 +92,11 @@ impl SocketTable {
     fn watch_looker(&mut self) {
         if self.table_config.open_sockets.has_just_ended() {
             self.table_config.counters.count(AttachServerEvent::LookerEnded);
-            log::warn(
+            tracing::warn!(
+                target: log::SOCKETS,
                 "the process that looks for open sockets has ended: connections whose end the \
                  kernel does not tell stay until their program ends; start the daemon anew when \
                  it can be"
-                    .to_owned(),
             );
         }
     }
@@ -308,10 +308,11 @@ impl SocketTable {
         let open = match self.table_config.open_sockets.cookies(attached) {
             Ok(open) => open,
             Err(error) => {
-                log::warn(format!(
+                tracing::warn!(
+                    target: log::SOCKETS,
                     "which sockets are open is not known ({error}): connections whose end was not \
                      told stay until their program ends"
-                ));
+                );
                 return;
             }
         };

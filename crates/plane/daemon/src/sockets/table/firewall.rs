@@ -40,11 +40,12 @@ impl SocketTable {
             return false;
         }
         self.table_config.counters.count(event);
-        log::warn(format!(
+        tracing::warn!(
+            target: log::SOCKETS,
             "{what} have come, which served sockets would pass by: {} programs are put out, and served \
              by the kernel from now on (`sockets.ignore_firewall`)",
             out.len()
-        ));
+        );
         for app in out {
             self.detach(app, DetachReason::Operator, now);
         }

@@ -54,10 +54,11 @@ impl SocketTable {
         self.table_config.counters.add_discarded(discarded);
         self.table_config.counters.add_evicted(count as u64);
         if count > 0 && self.apps.memory().may_say(now) {
-            log::warn(format!(
+            tracing::warn!(
+                target: log::SOCKETS,
                 "the memory for rings is short (`sockets.memory_mib`): connections that {names} does \
                  not read are reset; `ring_memory_evicted` counts them"
-            ));
+            );
         }
     }
 

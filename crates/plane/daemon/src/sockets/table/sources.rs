@@ -17,7 +17,7 @@ impl SocketTable {
             Ok(sources) => Some(Arc::new(sources)),
             Err(why) => {
                 self.table_config.counters.count(AttachServerEvent::SourcesUnchecked);
-                log::warn(format!("sources of first packets are not checked: {why}"));
+                tracing::warn!(target: log::SOCKETS, "sources of first packets are not checked: {why}");
                 None
             }
         };
