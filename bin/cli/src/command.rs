@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod explain;
 pub(crate) mod flows;
+pub(crate) mod library;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod metrics;
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     Workers(workers::Workers),
     Run(run::Run),
     Try(trial::Try),
+    Library(library::Library),
     Apps(apps::Apps),
     Detach(detach::Detach),
     Explain(explain::Explain),
@@ -102,6 +104,7 @@ impl Command {
             Self::Workers(workers) => workers.run(json),
             Self::Run(run) => run.run(json),
             Self::Try(trial) => trial.run(json),
+            Self::Library(library) => library.run(json),
             Self::Apps(apps) => apps.run(json),
             Self::Detach(detach) => detach.run(json),
             Self::Explain(explain) => explain.run(json),

@@ -51,6 +51,7 @@ fn commands_are_read_as_people_write_them() {
         "up --config x.toml --set steer.groups=128 --set workers.max=9 --print-config",
         "down",
         "reload",
+        "library /run/calisto/lib",
         "log",
         "log debug",
         "log sockets debug",

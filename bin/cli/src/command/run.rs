@@ -7,7 +7,7 @@ pub(in crate::command) mod elf;
 mod grants;
 mod guardian;
 mod job;
-mod library;
+pub(in crate::command) mod library;
 pub(crate) mod obstacle;
 mod pace;
 mod program_file;

@@ -24,8 +24,6 @@ use crate::failure::Failure;
 const SCHEMA_VERSION: u32 = 1;
 /// What tells the library its profile.
 const PROFILE_VARIABLE: &str = "CALISTO_PROFILE";
-/// Names the library, if it is not where it belongs.
-const LIBRARY_VARIABLE: &str = "CALISTO_PRELOAD";
 const LOADER_VARIABLE: &str = "LD_PRELOAD";
 
 /// What `env` and shells end with when there is no such program.
@@ -121,9 +119,7 @@ impl Plan {
         let looked = program_file::look(command, path.as_deref(), runner)
             .map_err(|error| NotThere::new(command, &error))?;
         let mut obstacles: Vec<Obstacle> = looked.obstacle.into_iter().collect();
-        let named = std::env::var_os(LIBRARY_VARIABLE);
-        let own = std::env::current_exe().ok();
-        let library = match library::find(named.as_deref(), own.as_deref()) {
+        let library = match library::find_ours() {
             Ok(library) => Some(library),
             Err(obstacle) => {
                 obstacles.push(obstacle);

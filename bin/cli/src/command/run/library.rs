@@ -9,9 +9,18 @@ use super::obstacle::Obstacle;
 /// Its file.
 const NAME: &str = "libcalisto_preload.so";
 
+/// Names the library, if it is not where it belongs.
+const VARIABLE: &str = "CALISTO_PRELOAD";
+
+/// The library of this installation, as the environment has it.
+pub(crate) fn find_ours() -> Result<PathBuf, Obstacle> {
+    let own = std::env::current_exe().ok();
+    find(std::env::var_os(VARIABLE).as_deref(), own.as_deref())
+}
+
 /// The library: where CALISTO_PRELOAD says, else beside this program (`own`), else where packages
 /// put it.
-pub(crate) fn find(named: Option<&OsStr>, own: Option<&Path>) -> Result<PathBuf, Obstacle> {
+fn find(named: Option<&OsStr>, own: Option<&Path>) -> Result<PathBuf, Obstacle> {
     let places = match named.filter(|name| !name.is_empty()) {
         Some(named) => vec![PathBuf::from(named)],
         None => {
