@@ -74,6 +74,8 @@ counters! {
     no_ring,
     /// Dropped: no flow, no listener, and no reset is due to a reset.
     no_flow,
+    /// Dropped: no flow, and no reset either, because flows were handed over to the kernel.
+    unanswered,
     /// Resets sent.
     resets_sent,
     /// Dropped: all flows are in use.

@@ -94,6 +94,7 @@ impl Engine {
                 secret,
                 rto_floor: config.rto_min.min(config.rto_max).min(config.rto_initial),
                 config,
+                is_silent: false,
             },
         }
     }

@@ -35,6 +35,12 @@ pub struct Repair {
     /// Bytes in the receive ring that the application has not taken; all are acknowledged or will
     /// be.
     pub unread: Span,
+    /// The peer has closed its side: its FIN has the number behind `unread`, and was taken. Who
+    /// goes on has to be given it again.
+    pub has_peer_closed: bool,
+    /// Ours is closed: a FIN has the number behind `queued`, sent or not. One that is sent again
+    /// does no harm.
+    pub is_shut: bool,
     /// Both windows.
     pub window: RepairWindow,
     /// Payload of a full segment on the way out, as a peer would announce it: without the bytes
@@ -68,7 +74,7 @@ pub struct RepairWindow {
 pub enum NoRepair {
     /// It is over, or never was.
     Gone,
-    /// It does not stand yet, or one side has closed it: a FIN cannot be repaired.
+    /// It does not stand yet, or is about to be reset.
     NotEstablished,
     /// Urgent data is on its way, or was not read past: where it is cannot be told.
     Urgent,
@@ -78,7 +84,7 @@ impl fmt::Display for NoRepair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Gone => "it is over",
-            Self::NotEstablished => "it does not stand yet, or one side has closed it",
+            Self::NotEstablished => "it does not stand yet, or is about to be reset",
             Self::Urgent => "urgent data is under way",
         })
     }
@@ -98,8 +104,13 @@ impl Engine {
 }
 
 fn plan(flow: &Flow, cold: &Cold, now: Nanos) -> Result<Repair, NoRepair> {
-    let is_ending = flow.flags.has(Flags::FIN_QUEUED) || flow.flags.has(Flags::ABORT);
-    if flow.state != State::Established || is_ending {
+    let has_peer_closed = match flow.state {
+        State::Established | State::FinWait1 | State::FinWait2 => false,
+        State::CloseWait | State::Closing | State::LastAck => true,
+        State::TimeWait | State::Closed => return Err(NoRepair::Gone),
+        State::SynSent | State::SynReceived => return Err(NoRepair::NotEstablished),
+    };
+    if flow.flags.has(Flags::ABORT) {
         return Err(NoRepair::NotEstablished);
     }
     let is_urgent_out = flow.flags.has(Flags::URGENT) && cold.snd_up.is_after(flow.snd_una);
@@ -107,24 +118,29 @@ fn plan(flow: &Flow, cold: &Cold, now: Nanos) -> Result<Repair, NoRepair> {
     if is_urgent_out || is_urgent_in {
         return Err(NoRepair::Urgent);
     }
-    let place = |at: Seq, ring_bytes: u32| (at.0 & (ring_bytes - 1)) as usize;
+    let place = |at: Seq, ring_bytes: u32| (at.0 & ring_bytes.wrapping_sub(1)) as usize;
     let queued = flow.queued();
     let has_timestamps = flow.flags.has(Flags::TIMESTAMPS);
+    // Of ours the peer may have acknowledged the FIN; of the peer's we have.
+    let send_first = flow.snd_una.earlier(flow.snd_end);
+    let received_end = Seq(flow.rcv_nxt.0.wrapping_sub(u32::from(has_peer_closed)));
     // The edge that was promised is what counts: the peer may send up to it.
-    let rcv_wup = flow.rcv_acked.earlier(flow.rcv_nxt);
+    let rcv_wup = flow.rcv_acked.earlier(received_end);
     let edge = flow.rcv_adv.later(flow.rcv_nxt);
     Ok(Repair {
         key: flow.key,
-        send_first: flow.snd_una,
-        queued: Span { at: place(flow.snd_una, cold.send_ring()), bytes: queued },
+        send_first,
+        queued: Span { at: place(send_first, cold.send_ring()), bytes: queued },
         sent_bytes: flow.snd_nxt.since(flow.snd_una).min(queued),
-        receive_first: flow.rcv_read,
+        receive_first: flow.rcv_read.earlier(received_end),
         unread: Span {
             at: place(flow.rcv_read, cold.receive_ring()),
-            bytes: flow.rcv_nxt.since(flow.rcv_read),
+            bytes: received_end.since(flow.rcv_read.earlier(received_end)),
         },
+        has_peer_closed,
+        is_shut: flow.flags.has(Flags::FIN_QUEUED),
         window: RepairWindow {
-            snd_wl1: flow.snd_wl1,
+            snd_wl1: flow.snd_wl1.earlier(received_end),
             snd_wnd: flow.snd_wnd,
             snd_wnd_max: cold.snd_wnd_max.max(flow.snd_wnd),
             rcv_wnd: edge.since(rcv_wup),

@@ -47,6 +47,10 @@ pub(crate) fn refuse<B, O: Output>(turn: &mut Turn<'_, B, O>, unwanted: &Unwante
     if header.flags & tcp::RST != 0 {
         return;
     }
+    if turn.shared.is_silent {
+        turn.shared.counters.unanswered += 1;
+        return;
+    }
     let numbers = payload_bytes
         + u32::from(header.flags & tcp::SYN != 0)
         + u32::from(header.flags & tcp::FIN != 0);

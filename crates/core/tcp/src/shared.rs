@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) sent: SentPool,
     pub(crate) ranges: RangePool,
     pub(crate) counters: Counters,
+    /// Segments that belong to nothing are not answered: see [`crate::Engine::be_silent`].
+    pub(crate) is_silent: bool,
 }
 
 impl Shared {

@@ -236,9 +236,63 @@ fn what_cannot_be_gone_on_with_is_refused_with_its_reason() {
     script.host.write(flow, b"!");
     script.host.engine.mark_urgent(flow).expect("it stands");
     assert_eq!(script.host.engine.repair(flow, script.now), Err(NoRepair::Urgent));
+    script.host.engine.abort(flow).expect("it stands");
+    assert_eq!(script.host.engine.repair(flow, script.now), Err(NoRepair::NotEstablished));
+}
+
+#[test]
+fn an_end_of_the_peers_is_said_and_has_no_place_among_the_bytes() {
     let mut script = accepted();
+    script.inject("FP. 1:11 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 12 win 65524"]);
+    script.expect_state(State::CloseWait);
+    script.write(100);
+    script.expect(&["P. 1:101 ack 12 win 65524"]);
+    let flow = script.flow();
+    let record = script.host.engine.repair(flow, script.now).expect("it stands");
+    assert!(record.has_peer_closed && !record.is_shut);
+    assert_eq!((record.unread.bytes, record.queued.bytes, record.sent_bytes), (10, 100, 100));
+    let received = record.receive_first + record.unread.bytes;
+    // As `tcp_repair_set_window` of Linux checks it, with the FIN yet to come.
+    assert!(!record.window.rcv_wup.is_after(received));
+    assert!(!record.window.snd_wl1.is_after(received + record.window.rcv_wnd));
+    script.read(1, 10);
+    let record = script.host.engine.repair(flow, script.now).expect("it stands");
+    assert_eq!((record.unread.bytes, record.receive_first), (0, received));
+    // Its own end comes behind that: both are closed, and neither is through.
+    script.host.engine.shutdown(flow).expect("it stands");
+    script.expect(&["F. 101:101 ack 12 win 65524"]);
+    let record = script.host.engine.repair(flow, script.now).expect("it stands");
+    assert!(record.has_peer_closed && record.is_shut);
+    assert_eq!((record.queued.bytes, record.sent_bytes), (100, 100), "without the FIN");
+}
+
+#[test]
+fn an_end_of_ours_is_said_whether_or_not_it_was_acknowledged() {
+    let mut script = accepted();
+    script.write(100);
     let flow = script.flow();
     script.host.engine.shutdown(flow).expect("it stands");
-    assert_eq!(script.host.engine.state(flow), Some(State::FinWait1));
-    assert_eq!(script.host.engine.repair(flow, script.now), Err(NoRepair::NotEstablished));
+    script.expect(&["FP. 1:101 ack 1 win 65535"]);
+    let before = script.host.engine.repair(flow, script.now).expect("it stands");
+    assert_eq!((before.queued.bytes, before.is_shut), (100, true));
+    script.inject(". 1:1 ack 102 win 65535");
+    script.expect_state(State::FinWait2);
+    let after = script.host.engine.repair(flow, script.now).expect("it stands");
+    assert_eq!((after.queued.bytes, after.sent_bytes, after.is_shut), (0, 0, true));
+    assert_eq!(after.send_first, before.send_first + 100, "the FIN's own number");
+    script.inject("F. 1:1 ack 102 win 65535");
+    script.expect_state(State::TimeWait);
+    assert_eq!(script.host.engine.repair(flow, script.now), Err(NoRepair::Gone));
+}
+
+#[test]
+fn an_engine_that_has_let_flows_go_and_is_silent_refuses_nobody() {
+    let mut script = accepted();
+    let flow = script.flow();
+    script.host.engine.be_silent();
+    assert!(script.host.engine.let_go(flow));
+    script.inject("P. 1:11 ack 1 win 65535");
+    script.expect(&[]);
+    assert_eq!(script.host.engine.counters().unanswered, 1);
 }

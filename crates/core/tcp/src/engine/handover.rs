@@ -128,6 +128,12 @@ impl Engine {
         at.is_some()
     }
 
+    /// From now on segments that belong to nothing are dropped and not refused by a reset: they may
+    /// be of flows that were let go and that somebody else is about to go on with.
+    pub fn be_silent(&mut self) {
+        self.shared.is_silent = true;
+    }
+
     /// Takes over everything in `detached`, or nothing. `moved` hears each flow's old and new
     /// number, in this order. A half-open flow whose address has no listener here is dropped: its
     /// peer asks again and is told.
