@@ -40,7 +40,7 @@ mod slot;
 
 pub use budget::Budget;
 pub use free_indexes::FreeIndexes;
-pub use lock::{Holder, Locked, SlotLock};
+pub use lock::{Holder, Locked, SEIZED, SlotLock, release, seize};
 pub use piece::Piece;
 pub use quota::Quota;
 pub use ready_bits::ReadyBits;

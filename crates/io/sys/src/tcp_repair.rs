@@ -103,6 +103,13 @@ pub fn can_begin(socket: BorrowedFd<'_>) -> bool {
     kind_of(socket).is_ok_and(|kind| kind.is_tcp()) && state(socket) == Some(CLOSED)
 }
 
+/// Whether the peer's end has come to a TCP socket, or it is over: nothing more can.
+pub fn has_heard_end(socket: BorrowedFd<'_>) -> bool {
+    /// TIME-WAIT, CLOSE, CLOSE-WAIT, LAST-ACK, CLOSING of include/net/tcp_states.h.
+    const ENDED: [u8; 5] = [6, CLOSED, 8, 9, 11];
+    state(socket).is_some_and(|state| ENDED.contains(&state))
+}
+
 /// TCP_CLOSE of include/net/tcp_states.h.
 const CLOSED: u8 = 7;
 

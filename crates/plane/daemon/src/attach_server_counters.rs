@@ -36,6 +36,13 @@ events! {
     LookerEnded "attach_looker_ended" "times that the process that looks for open sockets was found to have ended";
     SourcesUnchecked "attach_sources_unchecked" "times that the routes were found to be too many or too special to check where first packets come from";
     PortsYielded "attach_ports_yielded" "ports of ended listeners that were given to the kernel while connections of theirs lived, because another user has them now";
+    HandedOver "attach_handed_over" "connections that the kernel goes on with since the daemon was told to end";
+    HandOverLibrary "attach_hand_over_library" "connections that the kernel could not go on with because their program's library does not follow them there";
+    HandOverState "attach_hand_over_state" "connections that the kernel could not go on with because they did not stand yet, were over, or had urgent data under way";
+    HandOverDescriptor "attach_hand_over_descriptor" "connections that the kernel could not go on with because their descriptor was found in no process";
+    HandOverBusy "attach_hand_over_busy" "connections that the kernel could not go on with because their program was in the middle of a call, or the time was over";
+    HandOverRefused "attach_hand_over_refused" "connections that the kernel refused to go on with";
+    HandOverLocal "attach_hand_over_local" "connections between programs of this host, which the kernel cannot go on with";
 }
 
 /// All counts, since the start, and the memory of rings as it is.

@@ -1,5 +1,7 @@
 //! Which sockets any process of this host still has open: asked of a process of its own.
 //!
+//! It gives copies of sockets, too, when connections are handed over to the kernel.
+//!
 //! Looking at the descriptors of other processes takes the strongest right that there is
 //! (`CAP_SYS_PTRACE`: who has it may take and read everything of everybody). No thread that reads
 //! what programs or strangers wrote has it. One child of the daemon has, made before anybody could
@@ -7,14 +9,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{ChildStdin, Command, ExitCode, Stdio};
 
 use base::Nanos;
 use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 use sys::signal_fd::SignalFd;
 
@@ -27,6 +35,15 @@ pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
 /// of processes, each eight bytes.
 const QUESTION: u8 = b'?';
 
+/// Another question: this byte, a count and numbers of processes, each eight bytes. The answer is
+/// the number of a process with a copy of a socket of it beside it, again and again, and then
+/// [`NO_MORE`].
+const COPIES: u8 = b'C';
+const NO_MORE: u64 = u64::MAX;
+
+/// Processes of one question for copies, at most.
+const COPIED_MAX: usize = 1024;
+
 /// The count of an answer that is none: not every process could be looked at.
 const NOT_WHOLE: u64 = u64::MAX;
 
@@ -38,7 +55,7 @@ pub(crate) enum OpenSockets {
     /// This thread looks for itself, by its own rights.
     Here,
     /// The process that may look. It ends when the pipe of questions closes.
-    Process { questions: ChildStdin, answers: ChildStdout },
+    Process { questions: ChildStdin, answers: UnixStream },
     /// That process has ended: nobody knows.
     Nobody,
 }
@@ -49,15 +66,16 @@ impl OpenSockets {
     /// # Errors
     /// The program cannot be started.
     pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
+        // Copies of sockets come beside the words of an answer.
+        let (answers, theirs) = UnixStream::pair()?;
         let mut child = Command::new(program)
             .arg(ARGUMENT)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(OwnedFd::from(theirs))
             // A key that ends the daemon does not end it first.
             .process_group(0)
             .spawn()?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (questions, answers) = pipes.ok_or(ErrorKind::BrokenPipe)?;
+        let questions = child.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
         Ok(Self::Process { questions, answers })
     }
 
@@ -82,6 +100,46 @@ impl OpenSockets {
         match attached.into_iter().any(|pid| looked.unseen.contains(&u64::from(pid))) {
             true => Err(ErrorKind::PermissionDenied.into()),
             false => Ok(looked.cookies),
+        }
+    }
+
+    /// Copies of the TCP sockets that have no connection in the kernel and that these processes
+    /// have open, [`COPIED_MAX`] processes at most: `each` gets the process's number and the copy,
+    /// before the next is made, and says whether it wants more.
+    ///
+    /// # Errors
+    /// The process that looks has ended, or a copy was lost on its way.
+    pub(crate) fn copies(
+        &mut self,
+        pids: &[u32],
+        mut each: impl FnMut(u32, OwnedFd) -> bool,
+    ) -> io::Result<()> {
+        let pids = &pids[..pids.len().min(COPIED_MAX)];
+        match self {
+            Self::Here => {
+                let mut wants_more = true;
+                for &pid in pids {
+                    copies_of(pid, |copy| {
+                        wants_more = wants_more && each(pid, copy);
+                        Ok(wants_more)
+                    })?;
+                }
+                Ok(())
+            }
+            Self::Process { questions, answers } => {
+                let mut question = vec![COPIES];
+                let words = std::iter::once(pids.len() as u64);
+                let words = words.chain(pids.iter().map(|pid| u64::from(*pid)));
+                question.extend(words.flat_map(u64::to_le_bytes));
+                questions.write_all(&question)?;
+                let mut wants_more = true;
+                // To the end in any case, or the next answer would be the rest of this one.
+                while let Some((pid, copy)) = receive_copy(answers)? {
+                    wants_more = wants_more && each(pid, copy);
+                }
+                Ok(())
+            }
+            Self::Nobody => Err(ErrorKind::BrokenPipe.into()),
         }
     }
 
@@ -120,6 +178,41 @@ fn word(from: &mut impl Read) -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
+/// The next copy of an answer; nothing: that was all.
+fn receive_copy(from: &UnixStream) -> io::Result<Option<(u32, OwnedFd)>> {
+    let mut bytes = [0; 8];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+    let received = rustix::net::recvmsg(from, &mut parts, &mut beside, flags)?;
+    if received.bytes != bytes.len() {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    let copy = beside.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut copies) => copies.next(),
+        _ => None,
+    });
+    match (u64::from_le_bytes(bytes), copy) {
+        (NO_MORE, _) => Ok(None),
+        (pid, Some(copy)) => {
+            Ok(Some((u32::try_from(pid).map_err(|_| ErrorKind::InvalidData)?, copy)))
+        }
+        (_, None) => Err(ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Sends a copy of a socket of process `pid`.
+fn send_copy(to: BorrowedFd<'_>, pid: u32, copy: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    let copies = [copy];
+    beside.push(SendAncillaryMessage::ScmRights(&copies));
+    let bytes = u64::from(pid).to_le_bytes();
+    let sent = rustix::net::sendmsg(to, &[IoSlice::new(&bytes)], &mut beside, SendFlags::empty())?;
+    if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WriteZero.into()) }
+}
+
 /// What the process does that looks: answers until nobody asks any more.
 pub(crate) fn serve() -> ExitCode {
     // Who ends all of the daemon's processes means the daemon; this one ends with its pipe.
@@ -130,15 +223,31 @@ pub(crate) fn serve() -> ExitCode {
         eprintln!("calistod: {error}");
         return ExitCode::FAILURE;
     }
-    match answer(io::stdin().lock(), io::stdout().lock()) {
+    let out = io::stdout();
+    let give = |pid, copy: OwnedFd| send_copy(out.as_fd(), pid, copy.as_fd());
+    match answer(io::stdin().lock(), out.lock(), give) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn answer(mut questions: impl Read, mut answers: impl Write) -> io::Result<()> {
+fn answer(
+    mut questions: impl Read,
+    mut answers: impl Write,
+    mut give: impl FnMut(u32, OwnedFd) -> io::Result<()>,
+) -> io::Result<()> {
     let mut question = [0];
     while questions.read(&mut question)? > 0 {
+        if question[0] == COPIES {
+            let count = word(&mut questions)?.min(COPIED_MAX as u64);
+            for _ in 0..count {
+                let pid = u32::try_from(word(&mut questions)?).unwrap_or(0);
+                copies_of(pid, |copy| give(pid, copy).map(|()| true))?;
+            }
+            answers.write_all(&NO_MORE.to_le_bytes())?;
+            answers.flush()?;
+            continue;
+        }
         let answer = match look() {
             Ok(Looked { cookies, unseen }) => {
                 let counted = [&cookies, &unseen].map(|words| (words.len() as u64, words));
@@ -208,6 +317,26 @@ fn cookies_of(pid: u32, folder: &Path, cookies: &mut BTreeSet<u64>) -> io::Resul
     Ok(())
 }
 
+/// Copies of the TCP sockets of a process that have no connection in the kernel, each once; `each`
+/// says whether it wants more. A process that has ended or may not be looked at has none.
+fn copies_of(pid: u32, mut each: impl FnMut(OwnedFd) -> io::Result<bool>) -> io::Result<()> {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Ok(()) };
+    let Ok(holder) = pidfd_open(number, PidfdFlags::empty()) else { return Ok(()) };
+    let mut seen = BTreeSet::new();
+    for entry in entries.flatten() {
+        let Ok(target) = fs::read_link(entry.path()) else { continue };
+        let is_socket = target.as_os_str().as_encoded_bytes().starts_with(b"socket:");
+        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(number) = number.filter(|_| is_socket && seen.insert(target)) else { continue };
+        let Ok(copy) = pidfd_getfd(&holder, number, PidfdGetfdFlags::empty()) else { continue };
+        if sys::tcp_repair::can_begin(copy.as_fd()) && !each(copy)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
 /// When a process began, in clock ticks since the machine did (proc_pid_stat(5), field 22).
 fn started(pid: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -251,7 +380,8 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is up");
         let cookie = sys::socket::cookie_of(socket.as_fd()).expect("every socket has one");
         let mut answers = Vec::new();
-        answer([QUESTION; 2].as_slice(), &mut answers).expect("memory is written");
+        let none = |_, _| panic!("nobody has asked for copies");
+        answer([QUESTION; 2].as_slice(), &mut answers, none).expect("memory is written");
         let mut answers = answers.as_slice();
         for _ in 0..2 {
             let cookies = words(&mut answers).expect("they come first");
@@ -260,6 +390,40 @@ mod tests {
             assert!(cookies.contains(&cookie));
         }
         assert!(answers.is_empty());
+    }
+
+    #[test]
+    fn a_copy_of_a_socket_comes_with_its_process_and_is_that_socket() {
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+            None,
+        );
+        let socket = socket.expect("descriptors are left");
+        let cookie = |socket: &OwnedFd| sys::socket::cookie_of(socket.as_fd()).expect("a socket");
+        let own = std::process::id();
+        let (mut ours, theirs) = UnixStream::pair().expect("descriptors are left");
+        let question = [[COPIES].as_slice(), &1_u64.to_le_bytes(), &u64::from(own).to_le_bytes()];
+        let question = question.concat();
+        let out = theirs.try_clone().expect("descriptors are left");
+        let asked = std::thread::spawn(move || {
+            let give = |pid, copy: OwnedFd| send_copy(theirs.as_fd(), pid, copy.as_fd());
+            answer(question.as_slice(), out, give)
+        });
+        let mut found = false;
+        while let Some((pid, copy)) = receive_copy(&mut ours).expect("an answer") {
+            found |= pid == own && cookie(&copy) == cookie(&socket);
+        }
+        asked.join().expect("it does not panic").expect("it is answered");
+        assert!(found);
+        let mut here = 0;
+        OpenSockets::Here
+            .copies(&[own], |_, _| {
+                here += 1;
+                false
+            })
+            .expect("it is here");
+        assert_eq!(here, 1, "who has enough gets no more");
     }
 
     #[test]

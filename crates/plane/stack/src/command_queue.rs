@@ -19,6 +19,7 @@ use base::WorkerId;
 use shm::ring;
 
 use crate::eviction::Evicted;
+use crate::parcel::Parcel;
 
 pub use command::{Command, Listening, SocketEvent};
 pub(crate) use post::Post;
@@ -120,6 +121,11 @@ impl CommandQueue {
     /// Takes the rings that workers have taken from connections since the last time.
     pub fn take_evicted(&self) -> Vec<Evicted> {
         std::mem::take(&mut self.state().evicted)
+    }
+
+    /// Takes the connections that workers have let go of since the last time.
+    pub fn take_parcels(&self) -> Vec<Parcel> {
+        std::mem::take(&mut self.state().parcels)
     }
 
     /// The end of a worker; it replaces that of an earlier worker of the same number.

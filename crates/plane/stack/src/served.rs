@@ -14,6 +14,7 @@ mod datagrams;
 mod describe;
 mod drain_slot;
 mod evict;
+mod hand_over;
 mod moving;
 mod options;
 mod outbox;

@@ -16,8 +16,9 @@ use libc::c_int;
 use rustix::io::Errno;
 
 use crate::entry::file::Kind;
-use crate::entry::{Held, descriptors};
-use crate::system::interrupts;
+use crate::entry::{Held, descriptors, own_code};
+use crate::process::lookup;
+use crate::system::{fork, interrupts};
 use crate::wait::deadline::Deadline;
 
 /// Why a wait ended.
@@ -32,6 +33,19 @@ pub(crate) enum Ended {
     /// when it began, and must not touch the one that has it now. Linux would let it wait on for
     /// the old file, as long as that takes; here the file ends with its last number.
     Replaced,
+}
+
+/// A socket's connection was given to the kernel: returns when its number is the kernel's, and calls
+/// can be made of that.
+#[cold]
+pub(crate) fn given(fd: c_int, held: &Held) {
+    // Another thread may be about to do that.
+    while lookup::socket(fd).is_some() && descriptors::is_still(fd, held) {
+        if own_code::is_running() || fork::is_borrowed() {
+            return;
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// Waits for one socket, and for its kernel half if it has one.
@@ -55,6 +69,9 @@ pub(crate) fn on(
         Kind::Listener | Kind::Datagram => list::both_halves(fd, held, want, deadline),
     };
     cancel::point();
+    if file.is_to_leave() {
+        given(fd, held);
+    }
     if !descriptors::is_still(fd, held) {
         return Ok(Ended::Replaced);
     }

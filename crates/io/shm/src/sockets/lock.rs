@@ -1,8 +1,9 @@
 //! A lock in shared memory whose dead holder is found out.
 //!
-//! One for each direction of a socket, between the threads and processes of one application; the
-//! daemon never takes it. It holds the holder's thread number, so that a process killed in the
-//! middle of a call keeps nobody out.
+//! One for each direction of a socket, between the threads and processes of one application. It
+//! holds the holder's thread number, so that a process killed in the middle of a call keeps nobody
+//! out. The daemon never waits for it, and takes it once only: when it gives the connection to the
+//! kernel ([`seize`]), so that nobody is in the middle of a copy then, and nobody begins one.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -24,8 +25,23 @@ pub enum Holder {
     Lives,
     /// A thread that is gone, or never was.
     IsDead,
-    /// One that has had it for longer than any copy takes.
+    /// One that has had it for longer than any copy takes, or that never gives it back.
     IsInvented,
+}
+
+/// Stands in a lock's word for the daemon, which gives the connection to the kernel or has given it
+/// away. No thread has such a number.
+pub const SEIZED: u32 = u32::MAX;
+
+/// Takes the lock for good, unless somebody holds it at this moment; whether it is taken.
+pub fn seize(word: &AtomicU32) -> bool {
+    // With the lock comes what was written under it.
+    word.compare_exchange(0, SEIZED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Gives it back after all.
+pub fn release(word: &AtomicU32) {
+    let _ = word.compare_exchange(SEIZED, 0, Ordering::Release, Ordering::Relaxed);
 }
 
 /// A held lock.

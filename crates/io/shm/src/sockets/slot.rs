@@ -41,6 +41,9 @@ impl SlotState {
     /// Both ends are applications on this machine: the peer's words are those of the slot beside
     /// it.
     pub const LOCAL: u32 = 1 << 14;
+    /// The connection is the kernel's from now on: the descriptor stands for it, and nothing here
+    /// is looked at any more, by either side. No other flag changes after it.
+    pub const KERNELS: u32 = 1 << 15;
 
     /// What the slot is.
     pub const fn kind(self) -> Kind {
@@ -300,7 +303,10 @@ pub struct SlotWords {
     pub file_flags: AtomicU32,
     /// Not zero: other processes may hold the socket.
     pub is_shared: AtomicU32,
-    _more: [u32; 3],
+    /// Not zero: whoever holds it goes on with its descriptor when the connection is given to the
+    /// kernel ([`SlotState::KERNELS`]).
+    pub follows: AtomicU32,
+    _more: [u32; 2],
     /// Locks of both directions ([`super::SlotLock`]); the application's own.
     pub rx_lock: AtomicU32,
     /// See `rx_lock`.
@@ -384,6 +390,7 @@ impl SlotWords {
             &self.options_version,
             &self.file_flags,
             &self.is_shared,
+            &self.follows,
             &self.rx_lock,
             &self.tx_lock,
         ] {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use port::OpenError;
-use port::xdp::{Destination, Flow, Ours, XdpInterface};
+use port::xdp::{Destination, Flow, Ours, Protocol, XdpInterface};
 use sys::SysError;
 
 /// Destinations that are taken, on every interface.
@@ -49,6 +49,21 @@ impl Claims {
         for interface in self.interfaces.iter().filter(|_| self.has(destination)) {
             // One that cannot be told goes on asking the kernel, to no harm but the time.
             let _ = interface.ours().add(destination);
+        }
+    }
+
+    /// The kernel may have connections at any TCP destination from now on: it is asked for each
+    /// packet.
+    pub(crate) fn leave_connections(&self) {
+        let is_meant = |destination: &&Destination| {
+            let Destination { protocol, address, port } = destination;
+            *protocol == Protocol::Tcp && address.is_some() && port.is_some()
+        };
+        for destination in self.taken.keys().filter(is_meant) {
+            for interface in &self.interfaces {
+                // One that cannot be told takes what is the kernel's until the daemon has ended.
+                let _ = interface.ours().add_beside_kernel(*destination);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Processes whose sockets the daemon serves, at the attach server: in, heard, out.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -196,11 +197,17 @@ impl AttachServer {
         }
     }
 
-    /// No new connections from now on: the daemon is about to end.
+    /// No new connections from now on: the daemon is about to end, and the kernel goes on with what
+    /// there is.
     pub(super) fn drain_sockets(&mut self) {
-        if let Some(socket_table) = &mut self.socket_table {
-            socket_table.drain(clock::now());
-        }
+        let Some(socket_table) = &mut self.socket_table else { return };
+        socket_table.drain(clock::now());
+        let processes = self.clients.iter().filter_map(|client| client.member.as_ref());
+        let processes = processes
+            .filter_map(|membership| Some((membership.member.pid(), membership.process.as_ref()?)));
+        let processes: BTreeMap<u32, &PidFd> = processes.collect();
+        let lives = |pid| processes.get(&pid).is_some_and(|process| !process.is_dead());
+        socket_table.give_to_kernel(&mut self.claims, &lives);
     }
 
     /// The daemon ends: everybody is told.

@@ -197,6 +197,11 @@ impl Member {
         Payer { uid: self.uid, app: self.app }
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// The application's number.
     pub(crate) fn app(&self) -> u16 {
         self.app

@@ -216,6 +216,22 @@ impl Holds {
         self.leaving.insert(at, hold);
     }
 
+    /// The connection is the kernel's, which has its port by a socket of the program's.
+    pub(super) fn give_to_kernel(
+        &mut self,
+        key: SocketKey,
+        claims: &mut Claims,
+        descriptors: &mut Descriptors,
+    ) {
+        self.finish(key, Nanos::ZERO);
+        // Nothing else goes so soon.
+        while let Some(&first) = self.leaving.keys().next()
+            && first.0 == Nanos::ZERO
+        {
+            self.remove_leaving(first, claims, descriptors);
+        }
+    }
+
     /// All connections of an application are over.
     pub(super) fn finish_all(&mut self, app: u16, until: Nanos) {
         let keys: Vec<SocketKey> =

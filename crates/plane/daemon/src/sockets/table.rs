@@ -19,6 +19,7 @@ mod rows;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod to_kernel;
 mod udp;
 
 use std::collections::BTreeMap;
@@ -41,8 +42,10 @@ use super::closer::Closer;
 use super::descriptors::{APP_DESCRIPTORS, Descriptors, MEMBER_DESCRIPTORS};
 use super::endings::Endings;
 use super::fallbacks::Fallbacks;
+use super::given::Given;
 use super::local_pair::LocalPair;
 use super::network::Network;
+use super::peer_ends::PeerEnds;
 use super::proofs::{Denial, Ids};
 use super::records::Records;
 use super::regions::{Region, Regions};
@@ -65,6 +68,8 @@ pub(crate) struct SocketTable {
     pub(super) fallbacks: Fallbacks,
     closer: Closer,
     pub(super) descriptors: Descriptors,
+    peer_ends: PeerEnds,
+    given: Given,
 }
 
 /// Processes of one application at the attach server: each is a connection, and asked about at
@@ -91,6 +96,8 @@ impl SocketTable {
             fallbacks: Fallbacks::default(),
             closer: Closer::start()?,
             descriptors: Descriptors::new(table_config.config.sockets.descriptors),
+            peer_ends: PeerEnds::open(),
+            given: Given::default(),
             table_config,
         })
     }
@@ -311,7 +318,8 @@ impl SocketTable {
 
     /// Whether it is to be drained and no connection is left.
     pub(crate) fn is_drained(&self) -> bool {
-        let has_sockets = |app: &App| app.streams.server.slots_taken() > 0;
+        let has_sockets =
+            |app: &App| app.streams.server.slots_taken() > self.given.slots_of(app.number());
         self.apps.is_draining()
             && self.local_pairs.values().all(LocalPair::is_empty)
             && !self.apps.iter().any(has_sockets)

@@ -61,6 +61,19 @@ pub enum Command {
     },
     /// Where first packets may come from, from now on; none: anywhere.
     Sources(Option<Arc<Sources>>),
+    /// Segments of connections that are known to nobody are not refused from now on: the kernel is
+    /// about to go on with some.
+    BeSilent,
+    /// Let a connection go, for the kernel to go on with: a [`Parcel`](crate::Parcel) says what it
+    /// was. Nobody copies into its rings or out of them any more.
+    HandOver {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// Of which generation.
+        generation: u32,
+    },
     /// The last descriptor of a socket was closed, or its application is to have it no more.
     Close {
         /// Whose.
@@ -90,12 +103,14 @@ impl Command {
             Self::Bind(socket) => Some((socket.app.app, socket.slot)),
             Self::Unlisten { app, slot }
             | Self::Connect { app, slot, .. }
+            | Self::HandOver { app, slot, .. }
             | Self::Close { app, slot, .. } => Some((*app, *slot)),
             Self::Add(_)
             | Self::Remove { .. }
             | Self::Resolved { .. }
             | Self::Evict(_)
             | Self::Sources(_)
+            | Self::BeSilent
             | Self::Adopt => None,
         }
     }

@@ -10,6 +10,7 @@ use shm::Producer;
 use super::command::{Command, SocketEvent};
 use super::shared::{Mailbox, Shared, State, Stranded};
 use crate::eviction::Evicted;
+use crate::parcel::Parcel;
 
 /// A worker's end.
 pub(crate) struct Post {
@@ -100,6 +101,11 @@ impl Post {
     /// Leaves a ring to the slow side, which gives its memory back.
     pub(crate) fn surrender(&self, evicted: Evicted) {
         self.shared.state().evicted.push(evicted);
+    }
+
+    /// Leaves a connection to the slow side, for the kernel.
+    pub(crate) fn hand_over(&self, parcel: Parcel) {
+        self.shared.state().parcels.push(parcel);
     }
 
     /// Leaves sockets without flows to whoever comes first. A worker is told when this end is

@@ -11,6 +11,7 @@ use shm::Consumer;
 use super::command::{Command, SocketEvent};
 use crate::app_sockets::AppSockets;
 use crate::eviction::Evicted;
+use crate::parcel::Parcel;
 use crate::served::Conn;
 
 /// What one worker is told.
@@ -44,6 +45,8 @@ pub(super) struct State {
     pub(super) closing: BTreeMap<(u16, u32, u32), bool>,
     /// Rings that workers took from connections that nobody reads: no more than there are slots.
     pub(super) evicted: Vec<Evicted>,
+    /// Connections that workers have let go of: no more than were asked for.
+    pub(super) parcels: Vec<Parcel>,
     /// Sockets of workers that have ended, without their flows: each connection is over, and its
     /// program has not closed it. As many as those workers had slots.
     pub(super) stranded: Vec<Stranded>,
@@ -116,6 +119,8 @@ impl State {
             Command::Connect { .. }
             | Command::Resolved { .. }
             | Command::Evict(_)
+            | Command::BeSilent
+            | Command::HandOver { .. }
             | Command::Adopt => {}
         }
     }

@@ -78,6 +78,10 @@ impl Sockets {
             Command::Bind(socket) => self.bind(socket),
             Command::Evict(eviction) => self.evict(&eviction, engine, now),
             Command::Sources(sources) => self.sources = sources,
+            Command::BeSilent => engine.be_silent(),
+            Command::HandOver { app, slot, generation } => {
+                self.hand_over((app, slot, generation), engine, rings, now, out);
+            }
             Command::Adopt => self.adopt_stranded(engine, rings),
             Command::Resolved { remote, next_hop } => {
                 let next_hop = next_hop.as_ref().map(|(next_hop, local)| (next_hop, *local));

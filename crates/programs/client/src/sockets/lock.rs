@@ -10,21 +10,40 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
-use shm::sockets::{Holder, Locked, SlotLock};
+use shm::sockets::{Holder, Locked, SEIZED, SlotLock};
 use sys::thread;
 
-/// Takes the lock, and waits for it if another thread has it.
+/// What stands for a connection that was given to the kernel: the call is to be made of the
+/// descriptor. No call on a socket has that error.
+pub const GIVEN_TO_KERNEL: Errno = Errno::REMCHG;
+
+/// No connection takes longer to be given to the kernel; a daemon that is killed meanwhile never
+/// gives a lock back.
+const GIVEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Takes the lock, and waits for it if another thread has it, or the daemon, which never gives it
+/// back once `is_over`.
 ///
 /// # Errors
 /// EDEADLK: this thread has it already; a signal's handler has interrupted its call, which would
 /// never go on if the handler waited. Nor will waiting for the socket help: the handler is to be
-/// told EAGAIN.
+/// told EAGAIN. [`GIVEN_TO_KERNEL`]: the daemon has it for good, or is gone.
 #[inline]
-pub(crate) fn hold(word: &AtomicU32) -> Result<SlotLock<'_>, Errno> {
-    let ask = |holder| if is_dead(holder) { Holder::IsDead } else { Holder::Lives };
+pub(crate) fn hold(word: &AtomicU32, is_over: impl Fn() -> bool) -> Result<SlotLock<'_>, Errno> {
+    let mut since = None;
+    let ask = |holder| match holder {
+        SEIZED => {
+            let begun = *since.get_or_insert_with(Instant::now);
+            let is_late = begun.elapsed() > GIVEN_WITHIN;
+            if is_over() || is_late { Holder::IsInvented } else { Holder::Lives }
+        }
+        holder if is_dead(holder) => Holder::IsDead,
+        _ => Holder::Lives,
+    };
     match SlotLock::acquire(word, own_number(), ask) {
         Locked::Ours(lock) => Ok(lock),
-        Locked::Reentered | Locked::Invented => Err(Errno::DEADLK),
+        Locked::Reentered => Err(Errno::DEADLK),
+        Locked::Invented => Err(GIVEN_TO_KERNEL),
     }
 }
 
@@ -138,6 +157,31 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    fn hold(word: &AtomicU32) -> Result<SlotLock<'_>, Errno> {
+        super::hold(word, || false)
+    }
+
+    #[test]
+    fn who_finds_the_lock_with_the_daemon_waits_until_the_connection_is_the_kernels_or_it_is_back()
+    {
+        let word = AtomicU32::new(0);
+        assert!(shm::sockets::seize(&word) && !shm::sockets::seize(&word));
+        let asked = Cell::new(0);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 2
+        };
+        assert_eq!(super::hold(&word, is_over).expect_err("it is gone"), GIVEN_TO_KERNEL);
+        assert_eq!(asked.get(), 3);
+        std::thread::scope(|threads| {
+            threads.spawn(|| assert!(hold(&word).is_ok()));
+            shm::sockets::release(&word);
+        });
+        let held = hold(&word).expect("it is free");
+        assert!(!shm::sockets::seize(&word), "in the middle of a copy");
+        drop(held);
+    }
 
     #[test]
     fn a_second_call_of_the_same_thread_is_turned_away_and_does_not_hang() {

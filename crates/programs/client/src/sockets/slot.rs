@@ -70,17 +70,36 @@ impl<'a> Slot<'a> {
     ///
     /// # Errors
     /// EDEADLK: see [`lock::hold`]. ECONNRESET: the neighbour at the other end has written into the
-    /// lock, and the connection is over.
+    /// lock, and the connection is over. [`lock::GIVEN_TO_KERNEL`]: the connection is the kernel's.
     #[inline]
     pub(crate) fn hold(&self, word: &'a AtomicU32) -> Result<SlotLock<'a>, Errno> {
         if self.peer.is_none() {
-            return lock::hold(word);
+            let is_over = || self.is_kernels() || self.region.is_over();
+            return lock::hold(word, is_over).inspect_err(|error| {
+                if *error == lock::GIVEN_TO_KERNEL {
+                    self.lost_unless_kernels();
+                }
+            });
         }
         lock::hold_beside_a_neighbour(word).inspect_err(|error| {
             if *error == Errno::CONNRESET {
                 self.break_off(*error);
             }
         })
+    }
+
+    /// Whether the connection was given to the kernel.
+    #[inline]
+    pub(crate) fn is_kernels(&self) -> bool {
+        self.words.state().has(SlotState::KERNELS)
+    }
+
+    /// A daemon that has ended in the middle of giving a connection to the kernel has lost it.
+    #[cold]
+    fn lost_unless_kernels(&self) {
+        if !self.is_kernels() {
+            self.break_off(Errno::CONNRESET);
+        }
     }
 
     /// What can be read. Another thread may read meanwhile, unless the caller has the lock.
@@ -323,7 +342,7 @@ impl<'a> Slot<'a> {
     /// Ends the connection on this side, once, with an error for the next call.
     #[cold]
     pub(crate) fn break_off(&self, error: Errno) {
-        let over = SlotState::BROKEN | SlotState::FINISHED;
+        let over = SlotState::BROKEN | SlotState::FINISHED | SlotState::KERNELS;
         let state = self.words.state();
         // A free slot belongs to no socket, unless all are given up at once: then it was not
         // closed.

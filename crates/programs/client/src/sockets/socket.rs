@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotWords};
 
 use super::ids::{RegionId, SlotId};
+use super::lock::GIVEN_TO_KERNEL;
 use super::readiness::Readiness;
 use super::region::{Region, ring_notify_word};
 use super::session::Session;
@@ -117,6 +118,8 @@ impl Socket {
             return Readiness::IN | Readiness::OUT | Readiness::HUP | Readiness::RDHUP;
         };
         match self.0.kind {
+            // Whoever looks finds out that the descriptor is the one to ask.
+            Kind::Stream if slot.is_kernels() => !Readiness::EMPTY,
             Kind::Datagram => {
                 let view = slot.datagram_view();
                 if !view.lacks_room() {
@@ -183,7 +186,7 @@ impl Socket {
     /// shutdown(2).
     ///
     /// # Errors
-    /// ENOTCONN: it is not connected.
+    /// ENOTCONN: it is not connected. [`GIVEN_TO_KERNEL`].
     pub fn shutdown(&self, how: Shutdown) -> Result<(), Errno> {
         let slot = self.slot()?;
         let asks = match how {
@@ -202,6 +205,14 @@ impl Socket {
             self.tell_own(&slot);
             return Ok(());
         }
+        let _lock = match self.0.kind {
+            // Under the lock it is heard before the connection is given away, or not at all.
+            Kind::Stream => match slot.hold(&slot.words.tx_lock) {
+                Err(GIVEN_TO_KERNEL) => return Err(GIVEN_TO_KERNEL),
+                other => other.ok(),
+            },
+            _ => None,
+        };
         slot.ask(asks);
         self.tell_own(&slot);
         if is_over { Err(Errno::NOTCONN) } else { Ok(()) }
@@ -277,6 +288,21 @@ impl Socket {
     /// Whether a TCP connection stands: the peer has answered, and it is not over. Takes no error.
     pub fn is_connected(&self) -> bool {
         self.slot().is_ok_and(|slot| slot.view().connect() == Verdict::Copy)
+    }
+
+    /// Whether the daemon has given the connection to the kernel: its descriptor stands for it from
+    /// now on, and every call here fails with [`GIVEN_TO_KERNEL`](super::GIVEN_TO_KERNEL).
+    #[inline]
+    pub fn is_kernels(&self) -> bool {
+        self.0.kind == Kind::Stream && self.slot().is_ok_and(|slot| slot.is_kernels())
+    }
+
+    /// Says that whoever holds it heeds [`Self::is_kernels`]. Without that the daemon keeps the
+    /// connection, and resets it when it ends.
+    pub fn follow_to_kernel(&self) {
+        if let Ok(slot) = self.slot() {
+            slot.words.follows.store(1, Ordering::Release);
+        }
     }
 
     /// Whether it is of no use any more: it was closed, or the daemon is gone.

@@ -52,7 +52,7 @@ fn linger(held: &Held) {
     let Some(file) = held.file() else { return };
     // Counted from one on; without any time it is a reset, which waits for nothing.
     let seconds = file.socket.option(SocketOption::Linger).saturating_sub(1);
-    if seconds == 0 || file.kind != Kind::Stream || file.is_shared() {
+    if seconds == 0 || file.kind != Kind::Stream || file.is_shared() || file.socket.is_kernels() {
         return;
     }
     let deadline = Deadline::after(Duration::from_secs(seconds.into()));

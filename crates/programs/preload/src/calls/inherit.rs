@@ -63,6 +63,35 @@ const FROM_LISTENER: &[SocketOption] = &[
     SocketOption::BusyPoll,
 ];
 
+/// Those of an accepted connection that its kernel's socket has not heard of, and that matter once
+/// the connection is the kernel's. What was set on the connection itself was set there too.
+const TO_KERNEL: &[SocketOption] = &[
+    SocketOption::NoDelay,
+    SocketOption::KeepAlive,
+    SocketOption::KeepIdle,
+    SocketOption::KeepInterval,
+    SocketOption::KeepCount,
+    SocketOption::UserTimeout,
+    SocketOption::NotSentLow,
+    SocketOption::ReceiveLow,
+    SocketOption::UrgentInline,
+];
+
+/// A connection was given to the kernel: its socket has what its listener had.
+pub(crate) fn to_kernel(fd: c_int, file: &File) {
+    for &(level, name, option) in NUMBERS {
+        let value = file.socket.option(option);
+        if value == 0 || !TO_KERNEL.contains(&option) {
+            continue;
+        }
+        let value = c_int::try_from(value).unwrap_or(c_int::MAX);
+        let bytes = size_of::<c_int>() as libc::socklen_t;
+        // SAFETY: the value is an int that lives as long as the call. What the kernel refuses it
+        // has refused before.
+        unsafe { real::setsockopt(fd, level, name, (&raw const value).cast(), bytes) };
+    }
+}
+
 /// What a new socket of this machine has: only what differs was the program's wish.
 struct Defaults {
     numbers: Vec<Option<c_int>>,

@@ -1,6 +1,6 @@
 //! The calls that read bytes.
 
-use calisto_client::sockets::{Readiness, ReceiveFlags, SocketOption};
+use calisto_client::sockets::{GIVEN_TO_KERNEL, Readiness, ReceiveFlags, SocketOption};
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
@@ -20,6 +20,45 @@ const KERNELS: c_int = libc::MSG_ERRQUEUE;
 
 /// Receives into `spans`; how many bytes.
 pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Served<usize> {
+    match of_data_plane(fd, held, spans, flags) {
+        // Nothing was done yet.
+        Served::Done(Err(GIVEN_TO_KERNEL)) => {
+            wait::given(fd, held);
+            Served::Elsewhere
+        }
+        served => served,
+    }
+}
+
+/// The bytes that a call still waits for come by the kernel: the connection was given to it in the
+/// middle of the call. How many there are then.
+#[cold]
+fn rest_of_kernel(
+    fd: c_int,
+    held: &Held,
+    spans: &mut Spans,
+    flags: c_int,
+    (mut done, target): (usize, usize),
+) -> usize {
+    wait::given(fd, held);
+    let mut buffer = [0_u8; 4096];
+    while done < target && spans.left() > 0 {
+        let room = buffer.len().min(spans.left());
+        // SAFETY: the buffer has that much room.
+        let got = unsafe { real::recv(fd, buffer.as_mut_ptr().cast(), room, flags & !PARTLY) };
+        let Ok(count @ 1..) = usize::try_from(got) else { break };
+        match spans.put(&buffer[..count]) {
+            Ok(_) => done += count,
+            Err(_) => break,
+        }
+    }
+    done
+}
+
+/// Flags of the whole call.
+const PARTLY: c_int = libc::MSG_WAITALL;
+
+fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
     if file.kind == Kind::Listener {
         return Served::Done(Err(Errno::NOTCONN));
@@ -61,6 +100,12 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
         }
         match wait::on(fd, held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) if file.socket.is_kernels() => {
+                return Served::Done(match done {
+                    0 => Err(GIVEN_TO_KERNEL),
+                    _ => Ok(rest_of_kernel(fd, held, spans, flags, (done, target))),
+                });
+            }
             Ok(Ended::Replaced) if done == 0 => return Served::Done(Err(Errno::BADF)),
             Ok(Ended::Replaced) => return Served::Done(Ok(done)),
             Ok(Ended::TimedOut) => {
@@ -72,6 +117,10 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
             Ok(0) => return Served::Done(Ok(done)),
             Ok(count) => done += count,
             Err(Errno::AGAIN) => continue,
+            Err(GIVEN_TO_KERNEL) if done > 0 => {
+                let done = rest_of_kernel(fd, held, spans, flags, (done, target));
+                return Served::Done(Ok(done));
+            }
             Err(_) if done > 0 => return Served::Done(Ok(done)),
             Err(errno) => return Served::Done(Err(in_handler(errno))),
         }
@@ -98,6 +147,7 @@ fn nothing(fd: c_int, held: &Held, file: &File, flags: c_int) -> Result<usize, E
         }
         match wait::on(fd, held, Readiness::IN, deadline)? {
             Ended::Look => {}
+            Ended::Replaced if file.socket.is_kernels() => return Err(GIVEN_TO_KERNEL),
             Ended::Replaced => return Err(Errno::BADF),
             Ended::TimedOut => return Err(Errno::AGAIN),
         }

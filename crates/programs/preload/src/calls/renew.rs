@@ -1,12 +1,22 @@
-//! Sockets whose daemon has ended are offered to the next one, with the descriptors that they have.
+//! Sockets whose daemon has ended are offered to the next one, with the descriptors that they have;
+//! and connections that it has given to the kernel are the kernel's.
 
 use libc::c_int;
 
-use crate::calls::{close, listen, twins, udp};
+use crate::calls::{close, inherit, listen, twins, udp};
 use crate::entry::descriptors;
 use crate::entry::file::{File, Kind};
-use crate::process::lookup;
+use crate::process::{again, lookup};
 use crate::system::kernel_socket;
+
+/// Says how that is done, before there is a socket that could need it.
+#[used]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    again::renew_by(offer);
+}
 
 /// Offers a listener or a UDP socket anew. Where that is refused it is the kernel's, as any socket.
 /// Calls of other threads that wait for the old one begin anew.
@@ -16,6 +26,10 @@ pub(crate) fn offer(fd: c_int, old: &File) {
         kernel_socket::set_nonblocking(fd, old.is_nonblocking());
     }
     old.set_renewed();
+    if old.kind == Kind::Stream {
+        inherit::to_kernel(fd, old);
+        old.set_alarm(false, || None);
+    }
     twins::let_go(fd);
     close::forget(fd);
     match old.kind {

@@ -1,6 +1,6 @@
 //! The calls that write bytes.
 
-use calisto_client::sockets::{Piece, Readiness, SendFlags};
+use calisto_client::sockets::{GIVEN_TO_KERNEL, Piece, Readiness, SendFlags};
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
@@ -22,6 +22,52 @@ pub(crate) fn stream(
     held: &Held,
     bytes: usize,
     flags: c_int,
+    fill: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+) -> Served<usize> {
+    match by_data_plane(fd, held, bytes, flags, fill) {
+        // Nothing was done yet.
+        Served::Done(Err(GIVEN_TO_KERNEL)) => {
+            wait::given(fd, held);
+            Served::Elsewhere
+        }
+        served => served,
+    }
+}
+
+/// The `left` bytes that a call still has to write go by the kernel: the connection was given to it
+/// in the middle of the call. How many of them went.
+#[cold]
+fn rest_by_kernel(
+    fd: c_int,
+    held: &Held,
+    left: usize,
+    flags: c_int,
+    fill: &mut impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+) -> usize {
+    wait::given(fd, held);
+    let mut buffer = [0_u8; 4096];
+    let mut done = 0;
+    while done < left {
+        let part = buffer.len().min(left - done);
+        let Ok(filled @ 1..) = fill((&mut buffer[..part]).into()) else { return done };
+        let mut gone = 0;
+        while gone < filled {
+            let rest = &buffer[gone..filled];
+            // SAFETY: the bytes are there. What the call may wait for is the kernel's to know.
+            let sent = unsafe { real::send(fd, rest.as_ptr().cast(), rest.len(), flags) };
+            let Ok(count @ 1..) = usize::try_from(sent) else { return done + gone };
+            gone += count;
+        }
+        done += filled;
+    }
+    done
+}
+
+fn by_data_plane(
+    fd: c_int,
+    held: &Held,
+    bytes: usize,
+    flags: c_int,
     mut fill: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
 ) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
@@ -36,6 +82,10 @@ pub(crate) fn stream(
         match put(file, asked, bytes - done, &mut fill) {
             Ok(count) => done += count,
             Err(Errno::AGAIN) => {}
+            Err(GIVEN_TO_KERNEL) if done > 0 && may_wait => {
+                let rest = rest_by_kernel(fd, held, bytes - done, flags, &mut fill);
+                return Served::Done(Ok(done + rest));
+            }
             Err(errno) => return Served::Done(end(Err(in_handler(errno)), done, flags)),
         }
         if done >= bytes {
@@ -48,6 +98,12 @@ pub(crate) fn stream(
         let deadline = *deadline.get_or_insert_with(|| Deadline::of_option(file.send_timeout()));
         match wait::on(fd, held, Readiness::OUT, deadline) {
             Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) if file.socket.is_kernels() => {
+                return Served::Done(match done {
+                    0 => Err(GIVEN_TO_KERNEL),
+                    _ => Ok(done + rest_by_kernel(fd, held, bytes - done, flags, &mut fill)),
+                });
+            }
             Ok(Ended::Replaced) if done == 0 => return Served::Done(Err(Errno::BADF)),
             Ok(Ended::Replaced) => return Served::Done(Ok(done)),
             Ok(Ended::TimedOut) => return Served::Done(end(Err(Errno::AGAIN), done, flags)),

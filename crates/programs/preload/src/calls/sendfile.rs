@@ -1,7 +1,7 @@
 //! sendfile(2) and splice(2): between a file or pipe and a socket of ours, the bytes go straight
 //! into or out of the data plane's memory.
 
-use calisto_client::sockets::{Piece, Readiness, ReceiveFlags};
+use calisto_client::sockets::{GIVEN_TO_KERNEL, Piece, Readiness, ReceiveFlags};
 use libc::{c_int, c_uint, c_void, off64_t, pollfd, size_t, ssize_t};
 use rustix::io::Errno;
 
@@ -230,11 +230,16 @@ fn from_socket(
                 match wait::on(from, held, Readiness::IN, deadline) {
                     Ok(Ended::Look) => {}
                     Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
+                    Ok(Ended::Replaced) if file.socket.is_kernels() => return Served::Elsewhere,
                     Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
                     Err(errno) => return Served::Done(Err(errno)),
                 }
             }
             Err(_) if done > 0 => break,
+            Err(GIVEN_TO_KERNEL) => {
+                wait::given(from, held);
+                return Served::Elsewhere;
+            }
             Err(errno) => return Served::Done(Err(errno)),
         }
     }

@@ -1,6 +1,6 @@
 //! shutdown(2).
 
-use calisto_client::sockets::Shutdown;
+use calisto_client::sockets::{GIVEN_TO_KERNEL, Shutdown};
 use libc::c_int;
 use rustix::io::Errno;
 
@@ -8,6 +8,7 @@ use crate::calls::listen;
 use crate::entry::file::Kind;
 use crate::process::lookup;
 use crate::system::{outcome, real};
+use crate::wait;
 
 /// shutdown(2).
 ///
@@ -26,6 +27,11 @@ pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     };
     let Some(file) = held.file() else { return outcome::failed(Errno::NOTSOCK) };
     let ours = file.socket.shutdown(direction);
+    if ours == Err(GIVEN_TO_KERNEL) {
+        wait::given(fd, &held);
+        // SAFETY: plain numbers.
+        return unsafe { real::shutdown(fd, how) };
+    }
     if file.kind == Kind::Stream {
         if file.is_opening() && file.socket.is_connected() {
             // Linux takes the call for the program's notice that the connection stands.

@@ -49,6 +49,9 @@ pub(crate) struct File {
 impl File {
     /// A socket of this process, of which other processes know nothing yet.
     pub(crate) fn new(socket: Socket, kind: Kind, family: c_int) -> Self {
+        if kind == Kind::Stream {
+            socket.follow_to_kernel();
+        }
         Self {
             socket,
             kind,
@@ -115,6 +118,12 @@ impl File {
     /// See [`Self::was_renewed`].
     pub(crate) fn set_renewed(&self) {
         self.was_renewed.store(true, Ordering::Release);
+    }
+
+    /// Whether its connection was given to the kernel, and its numbers stand for it still.
+    #[inline]
+    pub(crate) fn is_to_leave(&self) -> bool {
+        self.kind == Kind::Stream && self.socket.is_kernels() && !self.was_renewed()
     }
 
     /// Says whether the datagram that is being sent goes on with the next call (MSG_MORE); whether

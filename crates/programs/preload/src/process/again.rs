@@ -4,6 +4,8 @@
 //! to the next one as soon as this process has attached to that: at its next new socket, or when a
 //! thread that waits looks for a daemon, once in [`LOOK_EVERY`] and only while there is none. So it
 //! takes no thread, and costs a process that has lost nothing two loads for each call that waits.
+//! A connection that the daemon gives to the kernel, when it ends or while it lives, leaves by the
+//! same way: its numbers are the kernel's from the next call on, or wake-up.
 //! Where an operator has detached the program, or the daemon has put it out, nobody looks.
 
 use std::sync::OnceLock;
@@ -67,6 +69,18 @@ fn look_for_another(old: &Session) -> Option<Duration> {
         }
     }
     HAS_LOST.load(Ordering::Relaxed).then(|| LOOK_EVERY.into())
+}
+
+/// The connection of a number was given to the kernel: from now on the number is the kernel's.
+/// False: not now, in the middle of our own code or of a vfork.
+#[cold]
+pub(crate) fn leave(fd: c_int, held: &Held) -> bool {
+    if own_code::is_running() || fork::is_borrowed() {
+        return false;
+    }
+    let (Some(renew), Some(file)) = (RENEW.get(), held.file()) else { return false };
+    renew(fd, file);
+    true
 }
 
 /// The process has attached anew: what the daemon before has served is offered.

@@ -8,7 +8,7 @@ use libc::c_int;
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, own_code};
-use crate::process::session;
+use crate::process::{again, session};
 use crate::system::kernel_socket;
 
 /// What a descriptor is. A socket from elsewhere is asked for its identity now.
@@ -16,6 +16,12 @@ use crate::system::kernel_socket;
 pub(crate) fn find(fd: c_int) -> Found {
     loop {
         if let Some(found) = descriptors::look(fd) {
+            if let Found::Ours(held) = &found
+                && held.file().is_some_and(File::is_to_leave)
+                && again::leave(fd, held)
+            {
+                continue;
+            }
             return found;
         }
         // For a signal's handler in the middle of our own code it is the kernel's; the next call

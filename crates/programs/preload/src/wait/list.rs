@@ -8,7 +8,7 @@ use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 
 use crate::entry::descriptors::{self, Found};
-use crate::entry::file::{File, Kind};
+use crate::entry::file::Kind;
 use crate::entry::own_code::Inner;
 use crate::entry::{Body, Held};
 use crate::process::{again, lookup, session};
@@ -34,6 +34,8 @@ pub(crate) struct Ours {
     /// Its place in the list.
     pub(crate) index: usize,
     pub(crate) held: Held,
+    /// Its number.
+    pub(crate) fd: c_int,
     /// The bits that are asked for, as poll(2) has them.
     pub(crate) events: i16,
 }
@@ -41,7 +43,12 @@ pub(crate) struct Ours {
 impl Ours {
     /// Its number stands for another socket by now.
     fn was_renewed(&self) -> bool {
-        self.held.file().is_some_and(File::was_renewed)
+        let Some(file) = self.held.file() else { return false };
+        if file.is_to_leave() {
+            // Every look at the number has it leave.
+            drop(lookup::socket(self.fd));
+        }
+        file.was_renewed()
     }
 }
 
@@ -50,6 +57,10 @@ fn revents(ours: &Ours) -> i16 {
     let Some(file) = ours.held.file() else { return 0 };
     if ours.held.is_closed() {
         return libc::POLLNVAL;
+    }
+    if file.socket.is_kernels() {
+        // The kernel says, as soon as it is asked.
+        return 0;
     }
     told(file.readiness(), ours.events)
 }
@@ -94,7 +105,7 @@ impl List {
                                 kernel.events &= !(libc::POLLOUT | libc::POLLWRNORM);
                             }
                         }
-                        list.ours.push(Ours { index, held, events });
+                        list.ours.push(Ours { index, held, fd, events });
                     }
                     Body::Set(_) => {
                         Set::of(&held).iter().for_each(|set| set.set_waited_for(fd));
@@ -148,9 +159,12 @@ impl List {
                 return Ok(count);
             }
             for ours in self.ours.iter_mut().filter(|ours| ours.was_renewed()) {
-                // One that is the kernel's now has its half in the kernel's list already.
-                if let Some(held) = lookup::socket(self.kernel[ours.index].fd) {
-                    ours.held = held;
+                let kernel = &mut self.kernel[ours.index];
+                match lookup::socket(ours.fd) {
+                    Some(held) => ours.held = held,
+                    // One that is the kernel's now has its half in the kernel's list already, but
+                    // for a connection.
+                    None => kernel.fd = ours.fd,
                 }
             }
             self.ours.retain(|ours| !ours.was_renewed());
@@ -165,6 +179,9 @@ impl List {
     ) -> Result<Option<usize>, Errno> {
         const AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
         self.sets.iter().filter_map(Set::of).for_each(Set::leave);
+        if self.ours.iter().any(Ours::was_renewed) {
+            return Ok(None);
+        }
         let has_kernels = self.kernel.iter().any(|place| place.fd >= 0);
         let mut count = self.look();
         if count > 0 || deadline.is_now() {
@@ -217,6 +234,10 @@ impl List {
             if let Some(poller) = poller {
                 taken.clear();
                 poller.take(&mut taken, usize::MAX);
+            }
+            // What was taken may have been just that.
+            if self.ours.iter().any(Ours::was_renewed) {
+                return Ok(None);
             }
             let may_sleep = poller.is_none_or(Poller::arm);
             let is_ready = self.look() > 0;
@@ -282,7 +303,7 @@ pub(crate) fn both_halves(
     let events = want.bits() as i16;
     let mut list = List::new(std::iter::empty());
     list.kernel.push(pollfd { fd, events: events & !libc::POLLOUT, revents: 0 });
-    list.ours.push(Ours { index: 0, held: held.clone(), events });
+    list.ours.push(Ours { index: 0, held: held.clone(), fd, events });
     match list.wait_once(deadline, std::ptr::null()) {
         Ok(Some(0)) => Ok(Waited::TimedOut),
         // A socket that was renewed has another entry, which the caller finds out.

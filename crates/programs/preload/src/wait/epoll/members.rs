@@ -40,6 +40,8 @@ pub(super) struct Members {
     /// Those that may have something to tell, in the order in which it happened.
     ready: VecDeque<u32>,
     taken: Vec<Key>,
+    /// Numbers whose connections were given to the kernel, and which are members of ours still.
+    given: Vec<c_int>,
 }
 
 /// Regions and slots are small numbers that nobody outside chooses: spreading them is enough.
@@ -222,6 +224,11 @@ impl Members {
         }
     }
 
+    /// Takes the numbers that are to leave for the kernel's set.
+    pub(super) fn take_given(&mut self) -> Vec<c_int> {
+        std::mem::take(&mut self.given)
+    }
+
     /// Whether any member may have something to tell.
     pub(super) fn has_queued(&self) -> bool {
         !self.ready.is_empty()
@@ -250,6 +257,11 @@ impl Members {
             let Some(member) = self.get_mut(index) else { continue };
             member.is_queued = false;
             let Some(file) = member.held.file() else { continue };
+            if file.socket.is_kernels() {
+                let fd = member.fd;
+                self.given.push(fd);
+                continue;
+            }
             let ready = file.readiness();
             let lacked_room = file.took_no_room();
             let verdict = member.memory.decide(member.interest, ready, lacked_room);

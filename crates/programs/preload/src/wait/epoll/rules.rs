@@ -47,6 +47,11 @@ impl Interest {
         self.0
     }
 
+    /// The same without any condition.
+    pub(super) const fn silent(self) -> u32 {
+        self.0 & !CONDITIONS
+    }
+
     /// What a set of the kernel's is to be told for the kernel's half of a socket that has two: its
     /// room to write is always ours to tell.
     pub(super) const fn for_kernel_half(self) -> u32 {

@@ -257,7 +257,10 @@ impl Set {
         let mut state = self.lock().ok()?;
         let index = state.members.find(held, fd)?;
         let member = state.members.get(index)?;
-        let event = epoll_event { events: member.interest.bits(), u64: member.data };
+        // One that was told once, and not set anew since, says nothing there either.
+        let is_spent = member.memory.is_spent();
+        let events = if is_spent { member.interest.silent() } else { member.interest.bits() };
+        let event = epoll_event { events, u64: member.data };
         self.remove(&mut state, set, index);
         Some(event)
     }

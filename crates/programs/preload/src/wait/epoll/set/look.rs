@@ -7,6 +7,7 @@ use libc::{c_int, epoll_event};
 use rustix::io::Errno;
 
 use super::{MARKS, OwnPoller, Set, State};
+use crate::process::lookup;
 use crate::wait::epoll::members::Member;
 
 /// Calls after which the kernel's members are looked at, however much ours have to tell.
@@ -46,7 +47,11 @@ impl Set {
     /// Fills `out` with what members of ours have to tell; how many.
     pub(crate) fn gather(&self, set: c_int, out: &mut [epoll_event]) -> Result<usize, Errno> {
         let mut state = self.lock()?;
-        Ok(self.gather_locked(&mut state, set, out))
+        let count = self.gather_locked(&mut state, set, out);
+        let given = state.members.take_given();
+        drop(state);
+        send_home(given);
+        Ok(count)
     }
 
     fn gather_locked(&self, state: &mut State, set: c_int, out: &mut [epoll_event]) -> usize {
@@ -68,7 +73,11 @@ impl Set {
             state.calls = 0;
             return Ok(Look::Kernel);
         }
-        Ok(Look::Ours(self.gather_locked(&mut state, set, out)))
+        let count = self.gather_locked(&mut state, set, out);
+        let given = state.members.take_given();
+        drop(state);
+        send_home(given);
+        Ok(Look::Ours(count))
     }
 
     /// Prepares for sleep. Should something come between the last look and this, it says so.
@@ -134,5 +143,14 @@ impl Set {
             }
             _ => Source::Kernel,
         }
+    }
+}
+
+/// Connections that were given to the kernel become members of the kernel's set, by the look that
+/// every use of a number takes.
+#[inline]
+fn send_home(given: Vec<c_int>) {
+    for fd in given {
+        drop(lookup::socket(fd));
     }
 }

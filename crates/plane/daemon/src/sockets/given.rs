@@ -1,0 +1,39 @@
+//! How many connections were given to the kernel, and how many could not be.
+
+use std::collections::BTreeMap;
+
+/// Connections that no worker has any more, by application: their slots are taken still.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    slots: BTreeMap<u16, u32>,
+    given: u64,
+    kept: u64,
+}
+
+impl Given {
+    /// The kernel goes on with one.
+    pub(super) fn add(&mut self, app: u16) {
+        *self.slots.entry(app).or_default() += 1;
+        self.given += 1;
+    }
+
+    /// One was let go of, and the kernel does not go on with it.
+    pub(super) fn add_lost(&mut self, app: u16) {
+        *self.slots.entry(app).or_default() += 1;
+    }
+
+    /// So many are left to their workers, or were lost.
+    pub(super) fn add_kept(&mut self, count: u64) {
+        self.kept += count;
+    }
+
+    /// Slots of an application that no worker gives back.
+    pub(super) fn slots_of(&self, app: u16) -> u32 {
+        self.slots.get(&app).copied().unwrap_or_default()
+    }
+
+    /// Those that were given, and all others that there were.
+    pub(super) fn counts(&self) -> [u64; 2] {
+        [self.given, self.kept]
+    }
+}

@@ -1,0 +1,78 @@
+//! Says once more that a peer has closed its side, to the kernel's socket that goes on with the
+//! connection: the peer was told that its FIN has come, and sends no other.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use sys::SysError;
+use tcp::Repair;
+use wire::build::TcpSegment;
+use wire::{ethernet, tcp as header};
+
+/// The kernel takes a packet to itself at once, unless its CPU is busy with others.
+const TAKEN_WITHIN: Duration = Duration::from_millis(100);
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+/// The way of packets to this host that come from nowhere else.
+#[derive(Debug)]
+pub(super) struct PeerEnds {
+    /// Of IPv4 and of IPv6; without CAP_NET_RAW there are none.
+    ways: [Option<OwnedFd>; 2],
+}
+
+impl PeerEnds {
+    /// Opens the ways, in this thread's network namespace.
+    pub(super) fn open() -> Self {
+        // Such a socket sends packets with their headers, and receives nothing.
+        let protocol = Some(rustix::net::ipproto::RAW);
+        let open = |family| {
+            let made =
+                rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol);
+            made.ok()
+        };
+        Self { ways: [AddressFamily::INET, AddressFamily::INET6].map(open) }
+    }
+
+    /// Has `socket`, which goes on with a connection whose peer has closed, hear of that.
+    ///
+    /// # Errors
+    /// There is no way, or it did not come: the connection would wait for an end for ever.
+    pub(super) fn tell(&self, repair: &Repair, socket: BorrowedFd<'_>) -> Result<(), SysError> {
+        let failed = |errno, advice: &'static str| {
+            SysError::new("tell the kernel that a peer has closed its side", errno, advice)
+        };
+        let way = self.ways[usize::from(repair.key.is_ipv6())].as_ref();
+        let way = way.ok_or_else(|| failed(Errno::PERM, "CAP_NET_RAW is needed"))?;
+        let mut frame = [0; 128];
+        let fin = TcpSegment {
+            source_mac: [0; 6],
+            destination_mac: [0; 6],
+            source: repair.key.source(),
+            destination: repair.key.destination(),
+            sequence: (repair.receive_first + repair.unread.bytes).0,
+            acknowledgement: repair.send_first.0,
+            flags: header::FIN | header::ACK,
+            // Said again as it was, or less by what the shift does not show.
+            window: u16::try_from(repair.window.snd_wnd >> repair.shifts[0]).unwrap_or(u16::MAX),
+            payload: &[],
+            vlan: None,
+        };
+        let length = fin.write(&mut frame).ok_or_else(|| failed(Errno::INVAL, ""))?;
+        let packet = &frame[usize::from(ethernet::HEADER_BYTES)..length];
+        // The port of a raw socket's address is a protocol's number, or zero.
+        let to = SocketAddr::new(repair.key.destination().ip(), 0);
+        rustix::net::sendto(way.as_fd(), packet, SendFlags::DONTWAIT, &to)
+            .map_err(|errno| failed(errno, ""))?;
+        let begun = Instant::now();
+        while !sys::tcp_repair::has_heard_end(socket) {
+            if begun.elapsed() > TAKEN_WITHIN {
+                return Err(failed(Errno::TIMEDOUT, "a packet filter may have dropped it"));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}

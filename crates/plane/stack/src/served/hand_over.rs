@@ -1,0 +1,73 @@
+//! Lets a connection go, for the kernel to go on with.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::Nanos;
+use tcp::{Engine, NoRepair, Output};
+
+use super::{SocketKey, Sockets};
+use crate::command_queue::SocketEvent;
+use crate::parcel::{LetGo, Parcel};
+use crate::rings::Rings;
+
+impl Sockets {
+    /// Lets go of a connection, if it is this worker's, and says what it was. Nobody of its
+    /// application copies any more, so that one look sees all that was read, written and asked for.
+    pub(super) fn hand_over<O: Output>(
+        &mut self,
+        (app, slot, generation): SocketKey,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        now: Nanos,
+        out: &mut O,
+    ) {
+        let Some((_, streams)) =
+            self.conn(app, slot).filter(|(conn, _)| conn.generation == generation)
+        else {
+            return;
+        };
+        let streams = Arc::clone(streams);
+        self.drain_slot(app, slot, engine, rings, now, out);
+        let connection = self.let_go((app, slot, generation), engine, rings, now);
+        self.post.hand_over(Parcel { app: streams, slot, generation, connection });
+    }
+
+    fn let_go(
+        &mut self,
+        (app, slot, generation): SocketKey,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        now: Nanos,
+    ) -> Result<LetGo, NoRepair> {
+        let (conn, streams) = self.conn(app, slot).ok_or(NoRepair::Gone)?;
+        if conn.generation != generation || conn.is_evicted || conn.is_closing {
+            return Err(NoRepair::Gone);
+        }
+        let flow = conn.flow.ok_or(NoRepair::Gone)?;
+        let words = streams.server.memory().slot(slot).ok_or(NoRepair::Gone)?;
+        if !conn.is_connected {
+            return Err(NoRepair::NotEstablished);
+        }
+        let repair = engine.repair(flow, now)?;
+        // A user's rate may not have allowed all that was written.
+        let more = match conn.is_shut {
+            true => 0,
+            false => words.tx_tail.load(Ordering::Acquire).wrapping_sub(conn.tx_tail),
+        };
+        let room = (rings.lengths(flow).1 as u64).checked_sub(repair.queued.bytes.into());
+        let Some(more_bytes) = u32::try_from(more).ok().filter(|_| room >= Some(more)) else {
+            self.post.say(SocketEvent::Violation { app });
+            return Err(NoRepair::Gone);
+        };
+        let was_opened = conn.was_opened;
+        let streams = Arc::clone(streams);
+        self.disown(flow);
+        let pair = rings.take(flow);
+        engine.let_go(flow);
+        if let Some(conn) = self.take_conn(app, slot) {
+            conn.give_back(&streams, rings);
+        }
+        Ok(LetGo { repair, was_opened, more_bytes, pair })
+    }
+}

@@ -1,0 +1,54 @@
+"""A server of HOST PORT whose callers are held until SIGUSR1, a thread for each.
+
+reader: then reads all that its caller has to say, and says it again. writer: before that it tells
+each caller BYTES bytes and that it has no more to say. Both print how many bytes they have read.
+"""
+
+import signal
+import socket
+import sys
+import threading
+
+GO_ON = threading.Event()
+
+
+def text(count):
+    return bytes((at * 7 + at // 251) % 256 for at in range(1 << 16)) * (count >> 16)
+
+
+def serve(caller, mode, count):
+    with caller:
+        if mode == "writer":
+            caller.sendall(text(count))
+            caller.shutdown(socket.SHUT_WR)
+        GO_ON.wait()
+        pieces = []
+        while piece := caller.recv(1 << 16):
+            pieces.append(piece)
+        said = b"".join(pieces)
+        if mode == "reader":
+            caller.sendall(said)
+        print(f"{len(said)} bytes", flush=True)
+
+
+def main(mode, count, host, port):
+    signal.signal(signal.SIGUSR1, lambda *_: GO_ON.set())
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server(
+        (host, port), family=family, backlog=100, dualstack_ipv6=family == socket.AF_INET6
+    )
+    print("listening", flush=True)
+
+    def accept():
+        while True:
+            caller, _ = listener.accept()
+            threading.Thread(target=serve, args=(caller, mode, count), daemon=True).start()
+            print("accepted", flush=True)
+
+    threading.Thread(target=accept, daemon=True).start()
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
