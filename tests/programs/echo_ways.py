@@ -46,9 +46,11 @@ def shared_echo(caller, lock):
         with open(f"/proc/self/fd/{lock}", "rb") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             piece = caller.recv(1 << 14)
-            caller.sendall(piece)
             ended = not piece
-            if ended:
+            if piece:
+                caller.sendall(piece)
+            else:
+                # The other one may have said so already.
                 with contextlib.suppress(OSError):
                     caller.shutdown(socket.SHUT_WR)
 
