@@ -1,5 +1,5 @@
-//! All tests of the whole system but three big ones, as one program: it is linked once, and while one
-//! test waits, as most do most of the time, others run.
+//! All tests of the whole system but three big ones, as one program: it is linked once, and while
+//! one test waits, as most do most of the time, others run.
 
 mod abuse;
 mod admin_hostile;
@@ -15,13 +15,16 @@ mod config_check;
 mod confinement;
 mod control_groups;
 mod cores;
+mod daemon_log;
 mod daemon_reload;
 mod esp;
 mod firewall;
+mod kubernetes;
 mod laboratory;
 mod load;
 mod memory;
 mod metrics;
+mod nat;
 mod options;
 mod outside;
 mod package;
@@ -39,6 +42,7 @@ mod sim_demo;
 mod slices;
 mod sockets;
 mod sockets_failure;
+mod sockets_handover;
 mod sockets_hostile;
 mod sockets_local;
 mod sockets_rights;
@@ -51,4 +55,5 @@ mod tcp_expert;
 mod tcp_wire;
 mod top;
 mod traffic;
+mod trial;
 mod web;

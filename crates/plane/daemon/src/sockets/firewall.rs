@@ -1,6 +1,6 @@
 //! Packet filters of the kernel, which what we take from it passes by: where there are any, nothing
-//! is served until `sockets.ignore_firewall` says so. They are netfilter's, those of traffic control
-//! at the interfaces of our ports, and BPF programs that choose the socket of a packet.
+//! is served until `sockets.ignore_firewall` says so. They are netfilter's, those of traffic
+//! control at the interfaces of our ports, and BPF programs that choose the socket of a packet.
 //!
 //! Rules may come later, too. A connection of ours cannot be handed to the kernel, and the rules
 //! cannot be asked about it; so whoever has sockets is put out then. Listeners and UDP sockets go

@@ -84,9 +84,12 @@ impl SocketTable {
         let after = self.given.counts();
         let [given, kept] = [0, 1].map(|at| after[at] - before[at]);
         if given + kept > 0 {
-            log::say(format!(
+            tracing::info!(
+                target: log::SOCKETS,
+                given,
+                kept,
                 "the kernel goes on with {given} connections; {kept} stay, and are reset at the end"
-            ));
+            );
         }
     }
 
@@ -132,7 +135,11 @@ impl SocketTable {
         });
         self.give_batch(batch, claims, until);
         if let Err(error) = asked {
-            log::warn(format!("the descriptors of application {number} are not known: {error}"));
+            tracing::warn!(
+                target: log::SOCKETS,
+                app = number,
+                "the descriptors of application {number} are not known: {error}"
+            );
         }
         self.count_kept(Event::HandOverDescriptor, wanted.len() as u64);
     }
@@ -215,7 +222,7 @@ impl SocketTable {
                 self.table_config.counters.count(Event::HandedOver);
             }
             Err(error) => {
-                log::warn(format!("a connection is lost: {error}"));
+                tracing::warn!(target: log::SOCKETS, app = number, "a connection is lost: {error}");
                 app.fail(place.1, Errno::CONNRESET);
                 release_both(words);
                 self.given.add_lost(number);
