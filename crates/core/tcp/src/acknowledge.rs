@@ -238,7 +238,10 @@ pub(crate) fn process(
     let edges = (flow.snd_una, flow.snd_nxt);
     let is_for_nothing =
         cold.recovery.is_for_nothing(&delivery, is_advance, is_repeated, edges, has_new);
-    shared.counters.timeouts_for_nothing += u64::from(is_for_nothing);
+    if is_for_nothing {
+        shared.counters.timeouts_for_nothing += 1;
+        cold.retries = 0;
+    }
     let is_late = is_advance
         && flow.flags.has(Flags::TIMESTAMPS)
         && echo.is_some_and(|echo| cold.recovery.is_late_by(echo));

@@ -179,6 +179,23 @@ pub struct FlowOptions {
     pub syn_retries: u8,
     /// What its packets have in their IP headers.
     pub ip: IpFields,
+    /// Of a listener: for so many timeouts of a SYN-ACK an acknowledgement without data does not
+    /// make a connection (TCP_DEFER_ACCEPT). See [`Self::timeouts_in`].
+    pub defer_accept: u8,
+}
+
+impl FlowOptions {
+    /// Timeouts of a SYN-ACK until at least that many seconds are over, as Linux counts them: the
+    /// first is a second, each is twice the one before, and none is more than two minutes.
+    pub fn timeouts_in(seconds: u32) -> u8 {
+        let (mut timeout, mut over, mut count) = (1_u32, 0_u32, 0_u8);
+        while over < seconds && count < u8::MAX {
+            over = over.saturating_add(timeout);
+            timeout = (timeout * 2).min(120);
+            count += 1;
+        }
+        count
+    }
 }
 
 impl Default for FlowOptions {
@@ -197,6 +214,7 @@ impl Default for FlowOptions {
             rate_max: 0,
             syn_retries: 0,
             ip: IpFields::default(),
+            defer_accept: 0,
         }
     }
 }

@@ -88,6 +88,12 @@ counters! {
     attached,
     /// Half-open flows that were not taken over: nobody listens here where they were accepted.
     homeless,
+    /// Dropped: SYNs and last acknowledgements of handshakes, since whoever listens has a full
+    /// backlog. Both are sent again.
+    backlog_full,
+    /// Last acknowledgements of handshakes that did not make a connection, since data is waited for
+    /// (TCP_DEFER_ACCEPT).
+    accepts_deferred,
     /// SYNs answered with a cookie (RFC 4987).
     cookies_sent,
     /// Connections made from a cookie.

@@ -10,7 +10,7 @@ use crate::recovery::Phase;
 use crate::shared::Shared;
 use crate::slow::Fate;
 use crate::wheel::Wheel;
-use crate::{CloseReason, fast};
+use crate::{CloseReason, fast, handshake};
 
 /// Does what is due at `now`; segments leave with the next look at the flow.
 pub(crate) fn run(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fate {
@@ -80,7 +80,9 @@ fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
             let own = cold.options.syn_retries;
             cold.retries >= if own == 0 { config.syn_retries } else { own }
         }
-        State::SynReceived => cold.retries >= config.syn_ack_retries,
+        State::SynReceived => {
+            cold.retries >= config.syn_ack_retries && !handshake::awaits_data(flow, cold)
+        }
         _ if flow.flags.has(Flags::ORPHAN) => {
             cold.retries >= config.retries.min(ORPHAN_RETRIES_MAX)
         }
@@ -140,7 +142,12 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
             cold.rtt.backoff = cold.rtt.backoff.saturating_add(1);
             shared.counters.timeouts += 1;
             if !flow.state.is_synchronized() {
-                flow.flags.set(Flags::SYN_OWED);
+                // While only data is waited for there is nothing to ask.
+                if handshake::awaits_data(flow, cold) {
+                    cold.timers.retransmit = now + cold.rtt.rto_backed_off(&shared.config);
+                } else {
+                    flow.flags.set(Flags::SYN_OWED);
+                }
                 return Fate::Keep;
             }
             let has_sack = flow.flags.has(Flags::SACK);

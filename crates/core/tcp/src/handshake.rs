@@ -156,6 +156,32 @@ pub(crate) fn wants_ecn(options: &FlowOptions) -> bool {
     options.ecn || options.congestion == Algorithm::Dctcp
 }
 
+/// Whether a handshake is left where it is though its last acknowledgement has come, one without
+/// data if it `is_bare`: nobody takes the connection now, or it is to bring data (TCP_DEFER_ACCEPT).
+pub(crate) fn is_left<B, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    flow: &mut Flow,
+    cold: &Cold,
+    is_bare: bool,
+) -> bool {
+    let Some(listener) = cold.listener else { return false };
+    if is_bare && cold.retries < cold.options.defer_accept {
+        turn.shared.counters.accepts_deferred += 1;
+        flow.snd_una = cold.iss + 1;
+        return true;
+    }
+    let is_full = !turn.out.may_accept(listener, cold.hash);
+    turn.shared.counters.backlog_full += u64::from(is_full);
+    is_full
+}
+
+/// Whether the peer has acknowledged our SYN, and only its data is waited for.
+pub(crate) fn awaits_data(flow: &Flow, cold: &Cold) -> bool {
+    flow.state == State::SynReceived
+        && flow.snd_una == cold.iss + 1
+        && cold.retries < cold.options.defer_accept
+}
+
 /// Both SYNs are acknowledged.
 pub(crate) fn establish(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) {
     flow.state = State::Established;

@@ -215,6 +215,13 @@ pub trait Output {
     fn may_come(&self, _key: &FlowKey, _route: u32) -> bool {
         true
     }
+
+    /// Whether somebody takes another connection that comes to `listener`, under the hash of its
+    /// name. If not, SYNs and last acknowledgements of handshakes are dropped: the peer tries
+    /// again, and so do we (as Linux does when a backlog is full).
+    fn may_accept(&self, _listener: ListenerId, _hash: FlowHash) -> bool {
+        true
+    }
 }
 
 /// What an application has to know.

@@ -100,6 +100,16 @@ impl Recovery {
         self.frto == Frto::SendNew
     }
 
+    /// No new data could leave before `nxt`, so that there is nothing to wait for: what counts as
+    /// lost goes first after all. Whether new data was preferred.
+    pub(crate) fn give_up_new(&mut self, nxt: Seq) -> bool {
+        let is_vain = self.prefers_new() && !nxt.is_after(self.end);
+        if is_vain {
+            self.frto = Frto::Off;
+        }
+        is_vain
+    }
+
     /// From now on a fall may be taken back.
     fn remember(&mut self, before: (u32, u32), una: Seq) {
         (self.undo, self.start) = (before, una);

@@ -199,6 +199,9 @@ fn synchronized<B: Buffers, O: Output>(
             refuse(turn, &arrived.unwanted(flow));
             return Fate::Keep;
         }
+        if handshake::is_left(turn, flow, cold, arrived.end() == flow.rcv_nxt) {
+            return Fate::Keep;
+        }
         connect(turn, id, flow, cold);
     }
     if acknowledge::judge(flow, cold, ack) == Verdict::Impossible {

@@ -132,6 +132,7 @@ pub(crate) fn run<B: Buffers, O: Output>(
             }
             match step(turn, id, flow, cold) {
                 Step::Sent => sent += 1,
+                Step::Nothing | Step::Limited if cold.recovery.give_up_new(flow.snd_nxt) => {}
                 Step::Nothing => break,
                 Step::Limited => {
                     limited = true;

@@ -184,6 +184,10 @@ impl Engine {
     ) {
         let asked = tcp::ECE | tcp::CWR;
         let has_ecn = arrived.header.flags & asked == asked;
+        if ListenerId::new(number).is_some_and(|id| !out.may_accept(id, arrived.hash)) {
+            self.shared.counters.backlog_full += 1;
+            return;
+        }
         let listener = &mut self.listeners.listeners[number as usize];
         let has_room = self.flows.len() - self.free.len() < self.shared.config.flows_max as usize;
         if listener.half_open >= listener.backlog || !has_room {
@@ -275,11 +279,17 @@ impl Engine {
             return false;
         };
         let id = ListenerId::new(number);
+        if id.is_some_and(|id| !out.may_accept(id, arrived.hash)) {
+            self.shared.counters.backlog_full += 1;
+            return true;
+        }
         let iss = Seq(header.acknowledgement) - 1;
         let state = State::SynReceived;
         let (mut flow, mut cold) =
             handshake::new_flow(&self.shared, key, state, listener.options, id, iss, now);
         (flow.route, cold.hash) = (arrived.route, arrived.hash);
+        // Who pays with a cookie has waited already, and nothing would be sent again.
+        cold.options.defer_accept = 0;
         // The SYN as it must have been.
         let syn = tcp::Header { sequence: header.sequence.wrapping_sub(1), ..*header };
         let mut options = *offered;

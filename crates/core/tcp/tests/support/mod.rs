@@ -6,10 +6,10 @@ pub(crate) mod script;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use base::Nanos;
+use base::{FlowHash, Nanos};
 use tcp::{
-    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece, ReadPiece,
-    Segment,
+    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, ListenerId, Output, Piece,
+    ReadPiece, Segment,
 };
 use wire::FlowKey;
 
@@ -50,6 +50,8 @@ pub(crate) struct Sink {
     pub(crate) room: usize,
     /// Somebody else finishes the checksums.
     pub(crate) is_partial: bool,
+    /// Nobody takes another connection.
+    pub(crate) is_full: bool,
 }
 
 impl Output for Sink {
@@ -74,6 +76,10 @@ impl Output for Sink {
 
     fn event(&mut self, event: Event) {
         self.events.push_back(event);
+    }
+
+    fn may_accept(&self, _: ListenerId, _: FlowHash) -> bool {
+        !self.is_full
     }
 }
 
@@ -100,6 +106,7 @@ impl Host {
                 events: VecDeque::new(),
                 room: usize::MAX,
                 is_partial: false,
+                is_full: false,
             },
         }
     }

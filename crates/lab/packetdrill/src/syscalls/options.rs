@@ -73,6 +73,9 @@ impl Calls {
             }
             "TCP_NODELAY" => options.no_delay = number != 0,
             "TCP_CORK" => socket.corked = number != 0,
+            "TCP_DEFER_ACCEPT" => {
+                options.defer_accept = FlowOptions::timeouts_in(u32::try_from(number).unwrap_or(0));
+            }
             "TCP_MAXSEG" => options.mss_max = u16::try_from(number).ok().and_then(NonZeroU16::new),
             "TCP_NOTSENT_LOWAT" => {
                 socket.not_sent_low = match u32::try_from(number) {
