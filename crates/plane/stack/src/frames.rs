@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use base::{NO_FRAGMENT, TxChecksum};
+use base::{FlowHash, NO_FRAGMENT, TxChecksum};
 use shm::Frame;
-use tcp::{Event, Incoming, IpFields, Output, Segment};
+use tcp::{Event, Incoming, IpFields, ListenerId, Output, Segment};
 use wire::checksum::Sum;
 use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Outcome, Protocol, ipv4};
@@ -12,6 +12,7 @@ use wire::{FlowKey, Outcome, Protocol, ipv4};
 use crate::counts::{SocketCounter, SocketCounts};
 use crate::gso_batch::GsoBatch;
 use crate::routes::{Route, Routes};
+use crate::served::Sockets;
 use crate::sources::Sources;
 use datapath::job::Outlet;
 
@@ -66,6 +67,8 @@ pub(crate) struct Press<'a, 'o> {
     pub(crate) joins: bool,
     /// Where first packets may come from; none: it is not asked.
     pub(crate) sources: Option<&'a Sources>,
+    /// Who takes connections; none: it is not asked.
+    pub(crate) takers: Option<&'a Sockets>,
 }
 
 impl<'a, 'o> Press<'a, 'o> {
@@ -77,8 +80,8 @@ impl<'a, 'o> Press<'a, 'o> {
         events: &'a mut Vec<Event>,
         counts: &'a SocketCounts,
     ) -> Self {
-        let (gso_batch, joins, sources) = (None, false, None);
-        Self { routes, spares, outlet, events, counts, gso_batch, joins, sources }
+        let (gso_batch, joins, sources, takers) = (None, false, None, None);
+        Self { routes, spares, outlet, events, counts, gso_batch, joins, sources, takers }
     }
 }
 
@@ -153,6 +156,10 @@ impl Output for Press<'_, '_> {
         let Some(sources) = self.sources else { return true };
         let port = self.routes.get(route).map(Route::port);
         port.is_none_or(|port| sources.may_come(key.source().ip(), port))
+    }
+
+    fn may_accept(&self, listener: ListenerId, hash: FlowHash) -> bool {
+        self.takers.is_none_or(|takers| takers.may_accept(listener, hash))
     }
 }
 

@@ -95,8 +95,7 @@ impl Sockets {
     ) -> Option<(&Arc<Listening>, FlowKey)> {
         let bound = self.bound.iter().find(|bound| bound.id == listener)?;
         let key = engine.key(flow)?;
-        let at = engine.hash_of(&key).0 as usize % bound.members.len().max(1);
-        Some((bound.members.get(at)?, key))
+        Some((bound.member(engine.hash_of(&key))?, key))
     }
 
     pub(super) fn try_accept(

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use base::FlowHash;
 use tcp::ListenerId;
 
 use crate::command_queue::Listening;
@@ -16,6 +17,11 @@ pub(super) struct Bound {
 }
 
 impl Bound {
+    /// Whose a connection is that has a name with that hash.
+    pub(super) fn member(&self, hash: FlowHash) -> Option<&Arc<Listening>> {
+        self.members.get(hash.0 as usize % self.members.len().max(1))
+    }
+
     /// The slots of an application that listen here.
     pub(super) fn slots_of(&self, app: u16) -> impl Iterator<Item = u32> {
         let own = self.members.iter().filter(move |member| member.app.app == app);

@@ -1,10 +1,11 @@
-//! Connections that stand and find no room try again.
+//! Connections that come while a listener has no room.
 //!
-//! The program is late, not gone; Linux lets the peer send its last acknowledgement again. As many
-//! wait for each listener as its backlog holds, so that a program that accepts nothing takes nobody
-//! else's place.
+//! The program is late, not gone. As in Linux the handshake of a new caller is left where it is,
+//! and the peer sends its last acknowledgement again. Those that came to stand in the same turn, or
+//! that find no memory, wait here and try again: so few that a program that accepts nothing takes
+//! nobody else's place.
 
-use base::Nanos;
+use base::{FlowHash, Nanos};
 use tcp::{Engine, FlowId, ListenerId, State};
 
 use super::Sockets;
@@ -18,7 +19,19 @@ const TRIES: usize = 64;
 /// Time until they try again.
 const PARKED_FOR: Nanos = Nanos::from_micros(500);
 
+/// So many may wait for a listener whatever its backlog: more than come to stand in one turn.
+const PARKED_MIN: u64 = 1024;
+
 impl Sockets {
+    /// Whether the program that a connection of that name would go to has room for another.
+    pub(crate) fn may_accept(&self, listener: ListenerId, hash: FlowHash) -> bool {
+        let bound = self.bound.iter().find(|bound| bound.id == listener);
+        let Some(taker) = bound.and_then(|bound| bound.member(hash)) else { return true };
+        let words = taker.app.server.memory().slot(taker.slot);
+        let has_room = words.is_none_or(|words| !taker.backlog.is_full(words));
+        has_room && !self.parked.accepted.contains_key(&(taker.app.app, taker.slot))
+    }
+
     /// A connection waits for room at who is to take it; when too many do, nobody can take it.
     pub(super) fn park(
         &mut self,
@@ -29,7 +42,7 @@ impl Sockets {
     ) {
         let name = (taker.app.app, taker.slot);
         let waiting = self.parked.accepted.entry(name).or_default();
-        if waiting.len() as u64 >= taker.backlog.limit() {
+        if waiting.len() as u64 >= taker.backlog.limit().max(PARKED_MIN) {
             let _ = engine.abort(flow);
             return;
         }

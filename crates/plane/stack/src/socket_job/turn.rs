@@ -60,6 +60,7 @@ impl SocketJob {
         }
         let mut press = Press::plain(routes, spares, outlet, events, counts);
         press.sources = sockets.as_ref().and_then(|sockets| sockets.sources());
+        press.takers = sockets.as_deref();
         engine.receive(now, &incoming, &mut context.rings, &mut press);
         drop(incoming);
         let mut press = Press::plain(routes, spares, outlet, events, counts);

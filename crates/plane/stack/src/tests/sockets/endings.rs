@@ -232,20 +232,22 @@ fn a_udp_socket_that_is_reset_says_that_something_was_left_in_it() {
 }
 
 #[test]
-fn connections_beyond_twice_the_backlog_of_who_takes_none_are_turned_away() {
+fn callers_beyond_the_backlog_of_who_takes_none_wait_and_are_not_turned_away() {
     let (mut bench, mut app) = bench(1, None);
     bench.turns(2);
     bench.talks(200);
-    bench.turns(60);
-    assert_eq!(bench.closed.len(), 200 - 2 * 64, "64 stand in the backlog, 64 wait for room in it");
+    bench.turns(300);
+    assert!(bench.closed.is_empty(), "{} were turned away", bench.closed.len());
     let mut taken = Vec::new();
     for _ in 0..40 {
         app.accept();
         taken.append(&mut app.accepted);
-        bench.turns(10);
+        // Half a second: who was not taken says so again, later and later.
+        bench.turns(100);
     }
-    // There are slots for 127 of them; the last one hears that nobody can take it.
-    assert_eq!((taken.len(), bench.closed.len()), (127, 200 - 127));
+    // There are slots for 127 of them, and only then does anybody hear that nobody can take it.
+    assert!(taken.len() > 100, "{} were taken", taken.len());
+    assert!(bench.closed.is_empty() || taken.len() == 127, "{} of 127", taken.len());
 }
 
 #[test]
