@@ -1,5 +1,7 @@
 //! The exchange of SYNs, from either side or from both at once (RFC 9293 section 3.5).
 
+use std::num::NonZeroU16;
+
 use base::Nanos;
 use piece::ReadPiece;
 use wire::{FlowKey, tcp};
@@ -83,12 +85,12 @@ fn set_mss(flow: &mut Flow, cold: &mut Cold, config: &Config, peer: Option<u16>)
     let options = if flow.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
     // A peer that announces next to nothing cannot make us send next to nothing a packet: below 48
     // headers only (Linux's tcp_min_snd_mss, CVE-2019-11479).
-    flow.mss = mss.max(MSS_MIN).saturating_sub(options).max(1);
+    flow.mss = mss.max(MSS_MIN.get()).saturating_sub(options).max(1);
     cold.search = pmtu::Search::new(flow, config, peer.unwrap_or(default));
 }
 
 /// The smallest MSS that is honoured.
-pub(crate) const MSS_MIN: u16 = 48;
+pub(crate) const MSS_MIN: NonZeroU16 = NonZeroU16::MIN.saturating_add(47);
 
 /// Offers the SYN or SYN-ACK that is owed. False: the caller has no room.
 pub(crate) fn emit_syn<B: Buffers, O: Output>(

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 
 use base::Nanos;
 use wire::{FlowKey, Protocol};
@@ -88,7 +87,7 @@ impl FlowOptions {
             receive_limit_log2: self
                 .receive_limit_log2
                 .clamp(self.receive_ring_log2.clamp(8, 30), 30),
-            mss_max: self.mss_max.map(|mss| mss.max(const { NonZeroU16::new(MSS_MIN).unwrap() })),
+            mss_max: self.mss_max.map(|mss| mss.max(MSS_MIN)),
             send_ring_log2: self.send_ring_log2.clamp(8, 30),
             ..self
         }

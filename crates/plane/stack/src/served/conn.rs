@@ -57,6 +57,10 @@ pub(crate) struct Conn {
     pub(super) was_shown: bool,
     /// It is over, and was shown to be.
     pub(super) is_finished: bool,
+    /// It was shut both ways: nobody reads what comes after this position.
+    pub(super) deaf_from: Option<u64>,
+    /// Something came after that, and was answered by a reset.
+    pub(super) was_deaf: bool,
     /// What nobody read was taken from it, because memory is short: its program hears of a reset.
     pub(super) is_evicted: bool,
 }
@@ -90,6 +94,8 @@ impl Conn {
             was_full: false,
             was_shown: false,
             is_finished: false,
+            deaf_from: None,
+            was_deaf: false,
             is_evicted: false,
         }
     }

@@ -105,6 +105,9 @@ impl Sockets {
                     let _ = engine.shutdown(flow);
                 }
             }
+            if conn.is_shut && asks.has(Asks::SHUT_READ) {
+                conn.deaf_from.get_or_insert(conn.rx_tail);
+            }
         }
         if asks.has(Asks::INFO) {
             words.asks.fetch_and(!Asks::INFO, Ordering::AcqRel);

@@ -117,7 +117,11 @@ fn publish(
             words.rx_ring.store(desc.word(), Ordering::Release);
         }
         let tail = conn.rx_head + u64::from(engine.readable(flow).bytes);
-        if tail != conn.rx_tail {
+        if conn.deaf_from.is_some_and(|from| tail > from) {
+            // RFC 9293 section 3.6.1, for who is as good as closed; Linux does so as well.
+            conn.was_deaf = true;
+            let _ = engine.abort(flow);
+        } else if tail != conn.rx_tail {
             conn.rx_tail = tail;
             words.rx_tail.store(tail, Ordering::Release);
             is_news = true;
@@ -159,7 +163,7 @@ fn publish(
         flags |= SlotState::FINISHED;
         let error = match reason {
             // The end that it was shown is not true any more: bytes before it are missing.
-            _ if conn.is_evicted => ECONNRESET,
+            _ if conn.is_evicted || conn.was_deaf => ECONNRESET,
             // Who knows that the peer has ended writes into a broken pipe; Linux says so too.
             CloseReason::Reset if conn.is_at_end => EPIPE,
             CloseReason::Reset => ECONNRESET,

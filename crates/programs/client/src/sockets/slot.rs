@@ -326,10 +326,21 @@ impl<'a> Slot<'a> {
 
     /// What is written to a peer of this host that has closed in order breaks the pipe: the peer's
     /// end was heard before its reset (`tcp_reset` of Linux in CLOSE-WAIT), and is told on.
+    /// One that was shut both ways resets what comes, and hears of that itself.
     pub(crate) fn note_write_to_an_end(&self) {
-        if self.peer.is_some_and(|peer| peer.asks().has(Asks::CLOSE)) {
-            self.words.state.fetch_or(SlotState::PEER_CLOSED, Ordering::AcqRel);
-            self.break_off(Errno::PIPE);
+        const BOTH: u32 = Asks::SHUT_READ | Asks::SHUT_WRITE;
+        let Some(peer) = self.peer else { return };
+        let asks = peer.asks();
+        let is_shut = asks.0 & BOTH == BOTH;
+        if !is_shut && !asks.has(Asks::CLOSE) {
+            return;
+        }
+        self.words.state.fetch_or(SlotState::PEER_CLOSED, Ordering::AcqRel);
+        self.break_off(Errno::PIPE);
+        if is_shut {
+            let reset = Errno::CONNRESET.raw_os_error().unsigned_abs();
+            let _ = peer.error.compare_exchange(0, reset, Ordering::AcqRel, Ordering::Relaxed);
+            self.tell();
         }
     }
 
