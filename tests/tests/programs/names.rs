@@ -52,3 +52,15 @@ fn unbound_answers_dig_over_tcp_and_by_the_kernels_datagrams() {
     assert_eq!(reasons, ["unsupported_option"], "{left:?}");
     ground.end([server]);
 }
+
+#[test]
+fn dig_asks_over_tcp() {
+    let ground = Ground::new();
+    let settings = settings(&ground);
+    let words = ["/usr/sbin/unbound", "-d", "-p", "-c", &settings];
+    let server = ground.serve(At::There, PORT, &words);
+    let before = ground.accelerated().carried();
+    ask(&ground, (At::There, At::Here), &["+tcp"], ("many.example", MANY));
+    ground.was_carried(At::There, At::Here, before, u64::from(MANY) * 16);
+    ground.end([server]);
+}

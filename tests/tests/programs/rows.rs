@@ -225,11 +225,11 @@ pub(crate) const ROWS: &[(&str, &str, &str, &str)] = &[
         "server",
         "TCP over the wire; datagrams are the kernel's (IP_PMTUDISC_OMIT)",
     ),
+    ("dig", "dpkg-query -W bind9-dnsutils", "client", "200 addresses over TCP, over the wire"),
 ];
 
 /// Programs that were tried and left out, and why.
 pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
-    ("dig", "it runs, and its sockets stay with the kernel, because it sets TCP_MAXSEG"),
     ("tinyproxy", "it runs, but at times an answer through it never comes; why is not known yet"),
     (
         "erlang gen_tcp",
@@ -249,8 +249,8 @@ pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "h2o",
-        "it runs, and its listeners stay with the kernel, because it asks for connections that bring \
-         data along (TCP_FASTOPEN)",
+        "it runs, and its listeners stay with the kernel, because it asks to hear of connections only \
+         when they have brought something (TCP_DEFER_ACCEPT)",
     ),
     (
         "nats-server, caddy, etcd and other programs of Go",
