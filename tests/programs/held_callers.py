@@ -2,6 +2,7 @@
 
 reader: then reads all that its caller has to say, and says it again. writer: before that it tells
 each caller BYTES bytes and that it has no more to say. Both print how many bytes they have read.
+leaver: tells each caller BYTES bytes, closes the connection and says so.
 """
 
 import signal
@@ -18,6 +19,11 @@ def text(count):
 
 def serve(caller, mode, count):
     with caller:
+        if mode == "leaver":
+            caller.sendall(text(count))
+            caller.close()
+            print("left", flush=True)
+            return
         if mode == "writer":
             caller.sendall(text(count))
             caller.shutdown(socket.SHUT_WR)

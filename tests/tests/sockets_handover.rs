@@ -55,10 +55,16 @@ fn v6(side: &Side) -> SocketAddr {
 #[test]
 fn an_echo_of_many_connections_goes_on_over_the_end_of_the_daemon_however_its_server_waits() {
     for way in ["thread", "epoll_edge", "epoll", "poll", "fork"] {
-        eprintln!("{way}");
         let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 60000\n");
         let server = serve(&accelerated, "echo_ways.py", &[way]);
         let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();
+        // A worker of a busy machine may not have heard of the listener yet.
+        for end in [here, v6(accelerated.here())] {
+            wait_for("an answer", || {
+                let asked = accelerated.there().enter(|| TcpStream::connect(end));
+                asked.expect("the namespace is there").map(drop).map_err(|error| error.to_string())
+            });
+        }
         let mut talks = Talks::connect(accelerated.there(), 20, here);
         let mut talks_v6 = Talks::connect(accelerated.there(), 10, v6(accelerated.here()));
         talks.echo(30_000);
@@ -156,7 +162,10 @@ fn a_write_that_the_end_of_the_daemon_interrupts_goes_on_and_so_does_an_end_afte
             caller.peek(&mut first).expect("it is told something");
         }
         std::thread::sleep(Duration::from_millis(300));
+        // One that is stopped in the middle of a write is no hindrance, and goes on when it may.
+        server.signal(Signal::STOP);
         end(&mut accelerated, callers.len());
+        server.signal(Signal::CONT);
         for caller in &mut callers {
             let mut told = Vec::new();
             caller.read_to_end(&mut told).expect("an end and no reset");
@@ -171,6 +180,28 @@ fn a_write_that_the_end_of_the_daemon_interrupts_goes_on_and_so_does_an_end_afte
         let (daemon, side) = accelerated.daemon_mut();
         daemon.start_again(side);
     }
+}
+
+#[test]
+fn what_a_program_has_said_before_it_closed_comes_to_its_peer_after_the_end_of_the_daemon() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 60000\n");
+    let count = 2 << 20;
+    let server = serve(&accelerated, "held_callers.py", &["leaver", &count.to_string()]);
+    let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();
+    let ends = [here, v6(accelerated.here())];
+    let mut callers = ends.map(|end| connect(accelerated.there(), end));
+    says_so_often(&server, "left", callers.len());
+    wait_for("nobody but the listener", || {
+        let rows = accelerated.sockets();
+        if rows.len() == 1 { Ok(()) } else { Err(format!("{rows:?}")) }
+    });
+    end(&mut accelerated, callers.len());
+    for caller in &mut callers {
+        let mut told = Vec::new();
+        caller.read_to_end(&mut told).expect("an end and no reset");
+        assert!(told == text(count), "{} bytes", told.len());
+    }
+    server.kill();
 }
 
 #[test]

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Sockets {
     /// Whether sockets are served although nftables has rules, which they bypass. Default: false.
     pub ignore_firewall: bool,
-    /// After a stop was asked for, connections get this many milliseconds to end. Default: 2000.
+    /// After a stop was asked for, connections that the kernel cannot go on with get this many
+    /// milliseconds to end. Default: 2000.
     pub drain_ms: u32,
     /// Mebibytes of memory that the rings of all programs may take together; zero: half of what
     /// the machine has available at the start, and no more than three quarters of what is left to

@@ -9,12 +9,12 @@ use tcp::{NoRepair, Repair, Span};
 use crate::app_sockets::AppSockets;
 use crate::rings::{Pair, Ring};
 
-/// The answer to [`Command::HandOver`](crate::Command::HandOver).
+/// The answer to [`Command::HandOver`](crate::Command::HandOver), and to that about all orphans.
 #[derive(Debug)]
 pub struct Parcel {
     /// Whose it was.
     pub app: Arc<AppSockets>,
-    /// Its slot, which nobody gives back.
+    /// Its slot, which nobody gives back; of an orphan that was opened here, the one that it had.
     pub slot: u32,
     /// The slot's, since this socket has it.
     pub generation: u32,

@@ -128,6 +128,17 @@ impl Engine {
         at.is_some()
     }
 
+    /// Flows that their application has closed and that are not over.
+    pub fn orphans(&self) -> impl Iterator<Item = FlowId> {
+        let is_meant = |flow: &Flow| {
+            flow.flags.has(Flags::LIVE)
+                && flow.flags.has(Flags::ORPHAN)
+                && flow.state.is_synchronized()
+        };
+        let all = (0..).zip(&self.flows).filter(move |(_, flow)| is_meant(flow));
+        all.map(|(index, flow)| FlowId { index, generation: flow.generation })
+    }
+
     /// From now on segments that belong to nothing are dropped and not refused by a reset: they may
     /// be of flows that were let go and that somebody else is about to go on with.
     pub fn be_silent(&mut self) {

@@ -17,6 +17,11 @@ impl Given {
         self.given += 1;
     }
 
+    /// It goes on with one that no slot stands for.
+    pub(super) fn add_orphan(&mut self) {
+        self.given += 1;
+    }
+
     /// One was let go of, and the kernel does not go on with it.
     pub(super) fn add_lost(&mut self, app: u16) {
         *self.slots.entry(app).or_default() += 1;

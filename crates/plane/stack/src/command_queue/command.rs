@@ -64,6 +64,9 @@ pub enum Command {
     /// Segments of connections that are known to nobody are not refused from now on: the kernel is
     /// about to go on with some.
     BeSilent,
+    /// Let all connections go that their programs have closed and that are not over: the same, for
+    /// sockets that nobody has.
+    HandOverOrphans,
     /// Let a connection go, for the kernel to go on with: a [`Parcel`](crate::Parcel) says what it
     /// was. Nobody copies into its rings or out of them any more.
     HandOver {
@@ -111,6 +114,7 @@ impl Command {
             | Self::Evict(_)
             | Self::Sources(_)
             | Self::BeSilent
+            | Self::HandOverOrphans
             | Self::Adopt => None,
         }
     }

@@ -120,6 +120,7 @@ impl State {
             | Command::Resolved { .. }
             | Command::Evict(_)
             | Command::BeSilent
+            | Command::HandOverOrphans
             | Command::HandOver { .. }
             | Command::Adopt => {}
         }

@@ -79,6 +79,7 @@ impl Sockets {
             Command::Evict(eviction) => self.evict(&eviction, engine, now),
             Command::Sources(sources) => self.sources = sources,
             Command::BeSilent => engine.be_silent(),
+            Command::HandOverOrphans => self.hand_over_orphans(engine, rings, now),
             Command::HandOver { app, slot, generation } => {
                 self.hand_over((app, slot, generation), engine, rings, now, out);
             }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Nanos;
-use tcp::{Engine, NoRepair, Output};
+use tcp::{Engine, FlowId, NoRepair, Output};
 
 use super::{SocketKey, Sockets};
 use crate::command_queue::SocketEvent;
 use crate::parcel::{LetGo, Parcel};
 use crate::rings::Rings;
+
+/// Connections without a program that are let go at once.
+const ORPHANS_MAX: usize = 1024;
 
 impl Sockets {
     /// Lets go of a connection, if it is this worker's, and says what it was. Nobody of its
@@ -31,6 +34,23 @@ impl Sockets {
         self.drain_slot(app, slot, engine, rings, now, out);
         let connection = self.let_go((app, slot, generation), engine, rings, now);
         self.post.hand_over(Parcel { app: streams, slot, generation, connection });
+    }
+
+    /// Lets go of the connections that no program has any more, some at most: each still has bytes,
+    /// or an end, to bring to its peer.
+    pub(super) fn hand_over_orphans(&mut self, engine: &mut Engine, rings: &mut Rings, now: Nanos) {
+        let orphans: Vec<FlowId> = engine.orphans().take(ORPHANS_MAX).collect();
+        for flow in orphans {
+            let home = rings.of(flow).and_then(|pair| pair.home.clone());
+            let (Some(app), Ok(repair)) = (home, engine.repair(flow, now)) else { continue };
+            let opened = self.orphans.remove(&flow);
+            let pair = rings.take(flow);
+            engine.let_go(flow);
+            let was_opened = opened.is_some();
+            let (_, slot, generation) = opened.unwrap_or_default();
+            let connection = Ok(LetGo { repair, was_opened, more_bytes: 0, pair });
+            self.post.hand_over(Parcel { app, slot, generation, connection });
+        }
     }
 
     fn let_go(

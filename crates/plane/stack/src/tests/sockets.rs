@@ -5,6 +5,7 @@ mod app;
 mod datagrams;
 mod endings;
 mod evicted;
+mod handed_over;
 mod honest;
 mod mappings;
 mod opened;

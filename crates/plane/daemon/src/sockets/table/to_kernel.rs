@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::Shutdown;
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use shm::sockets::{Asks, SlotState, SlotWords, release, seize};
 use stack::{Command, LetGo, Parcel};
 use sys::SysError;
@@ -44,6 +44,9 @@ const BATCH: usize = 32;
 const SEIZED_WITHIN: Duration = Duration::from_millis(50);
 const LET_GO_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+/// What workers have let go of is here so soon after they have heard of it.
+const ORPHANS_WITHIN: Duration = Duration::from_millis(5);
 
 /// A segment that comes while a socket is made ready can spoil that; nobody has heard of it then.
 const TRIES: usize = 5;
@@ -81,6 +84,7 @@ impl SocketTable {
             }
         }
         self.table_config.open_sockets = looker;
+        self.give_orphans(claims);
         let after = self.given.counts();
         let [given, kept] = [0, 1].map(|at| after[at] - before[at]);
         if given + kept > 0 {
@@ -230,6 +234,51 @@ impl SocketTable {
             }
         }
         self.close_later(parcel.app.user, socket);
+    }
+
+    /// Those that their programs have closed: the kernel brings what is left to their peers, as it
+    /// does for its own.
+    fn give_orphans(&mut self, claims: &mut Claims) {
+        let command_queue = self.table_config.command_queue.clone();
+        command_queue.command(&Command::HandOverOrphans);
+        self.table_config.await_workers();
+        std::thread::sleep(ORPHANS_WITHIN);
+        for parcel in command_queue.take_parcels() {
+            let Parcel { app, slot, generation, connection } = parcel;
+            let Ok(let_go) = connection else { continue };
+            let place = (app.region, slot);
+            if self.records.get(place).is_some_and(|record| record.generation == generation) {
+                // No orphan: its worker was too late, and it is nobody's by now.
+                self.apps.get(app.app).into_iter().for_each(|app| app.fail(slot, Errno::CONNRESET));
+                self.given.add_lost(app.app);
+                continue;
+            }
+            let family = match let_go.repair.key.is_ipv6() {
+                false => AddressFamily::INET,
+                true => AddressFamily::INET6,
+            };
+            let flags = SocketFlags::CLOEXEC;
+            let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+            let key = (app.app, slot, generation);
+            let holds = &mut self.claimed.holds;
+            let descriptors = &mut self.descriptors;
+            let name_is_known = || {
+                if let_go.was_opened {
+                    holds.give_to_kernel(key, claims, descriptors);
+                }
+            };
+            let asks = Asks(Asks::SHUT_WRITE);
+            let given = socket.is_ok_and(|socket| {
+                give(&let_go, asks, &socket, &self.peer_ends, name_is_known).is_ok()
+            });
+            let_go.give_back();
+            match given {
+                true => self.given.add_orphan(),
+                false => self.given.add_kept(1),
+            }
+            let event = if given { Event::HandedOver } else { Event::HandOverRefused };
+            self.table_config.counters.count(event);
+        }
     }
 
     fn words_of(&self, candidate: &Candidate) -> Option<&SlotWords> {
