@@ -35,6 +35,22 @@ fn a_name_stays_taken_until_no_late_segment_can_come() {
 }
 
 #[test]
+fn the_name_of_a_connection_that_the_kernel_goes_on_with_is_given_up_at_once_and_no_other() {
+    let mut claims = Claims::new(Vec::new(), Vec::new());
+    let (mut holds, mut descriptors) = (Holds::default(), Descriptors::of(100));
+    for slot in 0..3 {
+        let ends = name(slot as u16);
+        claims.add_flow(flow(ends)).expect("there is no interface to refuse");
+        holds.add((1, slot, 7), 5, ends, true, None);
+    }
+    holds.finish((1, 2, 7), Nanos::from_secs(60));
+    holds.give_to_kernel((1, 0, 7), &mut claims, &mut descriptors);
+    let taken = [0, 1, 2].map(|port| claims.has_flow(flow(name(port))));
+    assert_eq!(taken, [false, true, true]);
+    assert!(!holds.has_chosen(name(0)) && holds.has((1, 1, 7)) && holds.has_chosen(name(2)));
+}
+
+#[test]
 fn names_of_connections_that_are_over_go_early_by_who_has_most_of_them() {
     let mut claims = Claims::new(Vec::new(), Vec::new());
     let (mut holds, mut descriptors) = (Holds::default(), Descriptors::of(100));
