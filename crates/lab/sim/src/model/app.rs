@@ -1,6 +1,7 @@
 //! An application: what a scenario says of it, and what the run knows of it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{Nanos, WorkerId};
 use load::{Arrival, Distribution, Random};
@@ -11,6 +12,7 @@ use super::flows::{Flow, FlowLottery, Popularity};
 use super::outcome::AppOutcome;
 use super::steering::Steering;
 use super::system::System;
+use super::trace::{Trace, Traced};
 use super::worker::Packet;
 
 /// An application as a scenario describes it.
@@ -34,6 +36,10 @@ pub struct AppPlan {
     pub churn: f64,
     /// How packets arrive.
     pub arrival: Arrival,
+    /// Packets that were seen, instead of those that chance makes by `flows`, `popularity`,
+    /// `arrival`, `service` and a step's rate; they come from the begin of the first step on, if
+    /// its rate is above 0.
+    pub trace: Option<Arc<Trace>>,
     /// The distribution of what the application does for a packet.
     pub service: Distribution,
     /// Its mean.
@@ -66,6 +72,7 @@ impl Default for AppPlan {
             popularity: Popularity::Uniform,
             churn: 0.0,
             arrival: Arrival::Poisson,
+            trace: None,
             service: Distribution::Zero,
             service_mean: Nanos::ZERO,
             ring: 1024,
@@ -108,6 +115,8 @@ pub(super) struct App {
     pub(super) has_flow_table: bool,
     pub(super) table_room: u32,
     pub(super) rate: f64,
+    /// Of a trace: packets that have come.
+    pub(super) traced: usize,
     /// From when on the gap to the next packet runs: the last arrival.
     pub(super) arrived: Nanos,
     /// Counts changes of the rate, so that an arrival of the old one is known.
@@ -143,6 +152,7 @@ impl App {
             has_flow_table: plan.system.flow_table().is_some(),
             table_room: plan.system.flow_table().unwrap_or(0),
             rate: 0.0,
+            traced: 0,
             arrived: Nanos::ZERO,
             rate_number: 0,
             is_steering: false,
@@ -156,15 +166,26 @@ impl App {
         })
     }
 
-    /// The time until the next packet.
+    /// Of a trace: the packet that comes now.
     #[inline]
-    pub(super) fn gap(&mut self) -> Nanos {
+    pub(super) fn take_traced(&mut self) -> Option<Traced> {
+        let packet = *self.plan.trace.as_ref()?.packets().get(self.traced)?;
+        self.traced += 1;
+        Some(packet)
+    }
+
+    /// The time until the next packet; nothing when a trace has no more of them.
+    #[inline]
+    pub(super) fn gap(&mut self) -> Option<Nanos> {
+        if let Some(trace) = &self.plan.trace {
+            return trace.gap(self.traced.checked_sub(1));
+        }
         let mean = 1e9 / self.rate;
         let gap = match self.plan.arrival {
             Arrival::Poisson => mean * self.arrivals.exponential(),
             Arrival::Constant => mean,
         };
-        Nanos(gap.round() as u64)
+        Some(Nanos(gap.round() as u64))
     }
 
     /// The time until the next flow ends.

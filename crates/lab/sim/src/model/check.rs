@@ -119,6 +119,10 @@ impl AppPlan {
         if let Popularity::Zipf { exponent } = self.popularity {
             real(&field("popularity.exponent"), exponent, 0.0, 4.0)?;
         }
+        if let Some(trace) = &self.trace {
+            within(&field("trace: flows"), trace.flows(), 1, self.flows)?;
+            length(&field("trace: length"), trace.length(), Nanos::ZERO, LENGTH_MAX)?;
+        }
         if self.quantum < Nanos(100) {
             return length(&field("quantum"), self.quantum, Nanos(100), Nanos::FAR_FUTURE);
         }

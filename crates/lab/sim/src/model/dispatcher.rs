@@ -30,17 +30,25 @@ impl Machine {
             return;
         }
         self.packet_events += 1;
+        let traced = app.take_traced();
         let gap = app.gap();
         app.arrived = now;
-        self.events.put(now + gap, Event::Arrive(index, rate));
+        if let Some(gap) = gap {
+            self.events.put(now + gap, Event::Arrive(index, rate));
+        }
         app.outcome.offered += 1;
         app.inside += 1;
         if self.port.len() >= PORT_RING {
             app.drop_one();
             return;
         }
-        let flow = app.lottery.draw();
-        let work = Nanos(app.plan.service.sample(app.plan.service_mean.0, &mut app.work));
+        let (flow, work) = match traced {
+            Some(packet) => (packet.flow, packet.work),
+            None => {
+                let work = app.plan.service.sample(app.plan.service_mean.0, &mut app.work);
+                (app.lottery.draw(), Nanos(work))
+            }
+        };
         let costs = &self.plan.costs;
         let level = self.plan.level;
         let mut cost = costs.dispatch.at(level);

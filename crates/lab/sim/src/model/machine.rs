@@ -271,17 +271,19 @@ impl Machine {
                 if is_first {
                     batch.extend(app.workers().map(|id| id as u16));
                 }
-            } else if is_first || is_new {
+            } else if is_first || (is_new && app.plan.trace.is_none()) {
                 app.rate = rate;
                 app.rate_number += 1;
-                if rate > 0.0 {
+                if rate > 0.0
+                    && let Some(gap) = app.gap()
+                {
                     // A constant pace goes on from the last arrival: with steps shorter than a gap
                     // nothing would ever come. An exponential one has no memory.
                     let from = match app.plan.arrival {
                         Arrival::Constant => app.arrived,
                         Arrival::Poisson => now,
                     };
-                    let at = (from + app.gap()).max(now);
+                    let at = (from + gap).max(now);
                     self.events.put(at, Event::Arrive(id, app.rate_number));
                 }
             }

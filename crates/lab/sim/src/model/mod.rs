@@ -40,6 +40,7 @@ mod tables;
 mod take_back;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod waiting;
 mod work;
 mod worker;
@@ -52,5 +53,6 @@ pub use machine::{Machine, MachinePlan};
 pub use outcome::{AppOutcome, Outcome, StepOutcome};
 pub use step::Step;
 pub use system::System;
+pub use trace::{Trace, Traced};
 
 pub use crate::{Level, Range};

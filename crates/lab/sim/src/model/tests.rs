@@ -6,6 +6,7 @@ mod handovers;
 mod on_demand;
 mod recording;
 mod theory;
+mod traced;
 
 use base::Nanos;
 use load::Distribution;

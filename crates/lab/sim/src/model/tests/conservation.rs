@@ -39,6 +39,7 @@ fn random_plan(random: &mut Random) -> MachinePlan {
                 },
                 churn: f64::from(pick(3)) * 50_000.0,
                 arrival: Arrival::ALL[pick(2) as usize],
+                trace: None,
                 service: Distribution::ALL[pick(5) as usize],
                 service_mean: Nanos(u64::from(pick(20_000))),
                 ring: 1 << pick(8),
