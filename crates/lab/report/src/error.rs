@@ -59,6 +59,20 @@ pub enum Error {
         /// The other one.
         second: SourceLine,
     },
+    /// Two reports that are to be compared have a seed in common.
+    SameSeed {
+        /// In which figure.
+        figure: String,
+        /// Which seed.
+        seed: u64,
+    },
+    /// Two reports that are to be compared are not of the same figure.
+    Unlike {
+        /// Which.
+        figure: String,
+        /// In what they differ.
+        field: &'static str,
+    },
 }
 
 impl fmt::Display for Error {
@@ -76,6 +90,16 @@ impl fmt::Display for Error {
                     "{what}: {first} and {second} differ; remove the file that is out of date"
                 )
             }
+            Self::SameSeed { figure, seed } => write!(
+                f,
+                "figure {figure} has seed {seed} in both: runs with the same seed say nothing about \
+                 each other; run one of them with another `--seed`"
+            ),
+            Self::Unlike { figure, field } => write!(
+                f,
+                "the two are not of the same figure {figure}: its {field} differs; run both with \
+                 the same program and scenario"
+            ),
         }
     }
 }

@@ -9,10 +9,12 @@
 
 #![forbid(unsafe_code)]
 
+mod against;
 mod canvas;
 mod cells;
 mod check;
 mod cover;
+mod csv;
 mod curves;
 mod error;
 mod figure;
@@ -23,6 +25,7 @@ mod markup;
 mod merge;
 mod number;
 mod page;
+mod papers;
 mod read;
 mod ruler;
 #[cfg(test)]
@@ -32,6 +35,7 @@ mod write;
 #[cfg(test)]
 mod xml;
 
+pub use against::{CellChange, ClaimChange, Differences};
 pub use error::{Error, SourceLine};
 pub use figure::{Coverage, Figure};
 pub use line::{
@@ -40,5 +44,6 @@ pub use line::{
 };
 pub use merge::Report;
 pub use page::Verdicts;
+pub use papers::{Ours, Paper, PaperRow};
 pub use read::read;
 pub use write::write;

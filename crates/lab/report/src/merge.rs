@@ -4,10 +4,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::against::Differences;
 use crate::check::COLUMNS_MAX;
 use crate::error::{Error, SourceLine};
 use crate::figure::Figure;
 use crate::line::{Axis, Claim, FigureLine, Kind, Line, PointLine, Scale};
+use crate::papers::Paper;
 
 /// Points and claims that one page can hold; it would have more than a hundred megabytes beyond
 /// that.
@@ -25,6 +27,8 @@ const COMMANDS_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub struct Report {
     figures: Vec<Figure>,
+    pub(crate) papers: Vec<Paper>,
+    pub(crate) against: Option<Differences>,
 }
 
 impl Report {
@@ -49,6 +53,17 @@ impl Report {
     /// The same, to give figures other claims.
     pub fn figures_mut(&mut self) -> &mut [Figure] {
         &mut self.figures
+    }
+
+    /// What runs with other seeds say differently, if there are some.
+    #[must_use]
+    pub fn against(&self) -> Option<&Differences> {
+        self.against.as_ref()
+    }
+
+    /// Puts onto the page what runs with other seeds say differently.
+    pub fn set_against(&mut self, against: Differences) {
+        self.against = Some(against);
     }
 }
 
@@ -129,7 +144,7 @@ impl Merger {
             let place = |figure: &Figure| figure.head().order;
             place(a).cmp(&place(b)).then_with(|| a.head().figure.cmp(&b.head().figure))
         });
-        Ok(Report { figures })
+        Ok(Report { figures, papers: Vec::new(), against: None })
     }
 }
 
@@ -145,7 +160,7 @@ fn find<'a>(
 }
 
 /// The first field, but for the command, on which two lines of one figure differ.
-fn difference(one: &FigureLine, other: &FigureLine) -> Option<&'static str> {
+pub(crate) fn difference(one: &FigureLine, other: &FigureLine) -> Option<&'static str> {
     let FigureLine {
         schema_version,
         figure: _,

@@ -1,6 +1,7 @@
 //! The page: what a paper claims and whether it is so, then every figure with all that it was made
 //! of.
 
+mod papers;
 mod section;
 
 use std::fmt::Write;
@@ -103,7 +104,11 @@ impl Report {
         self.tallies(&mut page);
         page += "</header>\n<main>\n";
         self.contents(&mut page);
+        if let Some(against) = &self.against {
+            against.write(&mut page);
+        }
         self.claims(&mut page);
+        papers::write(&mut page, self);
         for figure in self.figures() {
             section::write(&mut page, figure);
         }
@@ -139,6 +144,9 @@ impl Report {
                 let _ = write!(page, " <span class=\"quiet\">{}</span>", remarks.join("; "));
             }
             *page += "</li>\n";
+        }
+        if !self.papers.is_empty() {
+            *page += "<li><a href=\"#Papers\">Paper by paper</a></li>\n";
         }
         *page += "</ol>\n</nav>\n";
     }
