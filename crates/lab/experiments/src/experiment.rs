@@ -2,7 +2,7 @@
 
 mod connections;
 mod demo;
-mod machine;
+pub(crate) mod machine;
 mod net;
 mod parameters;
 mod scan;

@@ -29,6 +29,10 @@ mod tests;
 pub mod library;
 /// Models and their settings, as a person reads them.
 pub mod manual;
+/// A load of one's own on every policy, and the fewest cores that keep a latency.
+pub mod own_load;
+/// What the papers say, with the numbers of a run.
+pub mod papers;
 /// Result files.
 pub mod store;
 

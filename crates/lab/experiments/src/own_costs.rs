@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::experiment;
-use crate::setting::Preset;
+use base::Nanos;
+
+use crate::experiment::{self, machine};
+use crate::setting::{Preset, Rule, Value};
 
 /// Costs by their names, to go before the measured ones and after what a scenario says itself.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,20 @@ impl Costs {
             }
         }
         Ok(Self { values })
+    }
+
+    /// Those of the machine, as times.
+    ///
+    /// # Errors
+    /// One is no time that it could be.
+    pub(crate) fn times(&self) -> Result<Vec<(&'static str, Nanos)>, String> {
+        let rules = machine::EXPERIMENT.rules.iter();
+        let given = rules.filter_map(|rule| Some((rule, self.values.get(rule.key)?)));
+        let time = |(rule, value): (&'static Rule, &toml::Value)| match rule.read(value)? {
+            Value::Number(micros) => Ok((rule.key, Nanos((micros * 1e3).round() as u64))),
+            _ => Err(format!("{} is no time", rule.key)),
+        };
+        given.map(time).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::setting::{Kind, Preset, Rule, rule};
 
 pub(super) use plan::{distribution, rate};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
+pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "plant",
     help: "a dispatcher, cores that come and go, applications, and the daemon's own policies",
     rules: RULES,
