@@ -1,6 +1,6 @@
 //! Settings of an engine and of one flow, with Linux's values as defaults.
 
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
 use base::Nanos;
 use wire::Toeplitz;
@@ -124,12 +124,16 @@ pub struct KeepAlive {
     /// Time between questions, in seconds.
     pub interval_s: u16,
     /// Questions without an answer after which the peer counts as gone.
-    pub probes: u8,
+    pub probes: NonZeroU8,
 }
 
 impl Default for KeepAlive {
     fn default() -> Self {
-        Self { idle_s: 7200, interval_s: 75, probes: 9 }
+        Self {
+            idle_s: 7200,
+            interval_s: 75,
+            probes: const { NonZeroU8::new(9).expect("it is nine") },
+        }
     }
 }
 

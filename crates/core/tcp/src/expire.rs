@@ -57,7 +57,7 @@ fn life(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fa
     }
     let is_gone = match cold.user_timeout() {
         Some(limit) => quiet >= limit && cold.probes > 0,
-        None => cold.probes >= keep_alive.probes,
+        None => cold.probes >= keep_alive.probes.get(),
     };
     if is_gone {
         return Fate::Abort(CloseReason::TimedOut);

@@ -26,7 +26,7 @@ pub(crate) fn may_leave_small(flow: &Flow, cold: &Cold, bytes: u32, is_last: boo
         // it (as in Linux), and a few bytes never are: they wait for the persist timer.
         let most = cold.snd_wnd_max;
         let worth = if most > u32::from(DEFAULT_MSS_V4) { most / 2 } else { most };
-        return bytes >= worth.max(u32::from(MSS_MIN));
+        return bytes >= worth.max(u32::from(MSS_MIN.get()));
     }
     if flow.flags.has(Flags::FIN_QUEUED) {
         return true;

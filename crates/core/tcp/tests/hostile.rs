@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::num::NonZeroU8;
+
 use proptest::prelude::*;
 use support::Packet;
 use support::script::{PEER_START, Script, content};
@@ -87,7 +89,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn options() -> FlowOptions {
-    let keep_alive = Some(KeepAlive { idle_s: 1, interval_s: 1, probes: 3 });
+    let three = NonZeroU8::new(3).expect("it is three");
+    let keep_alive = Some(KeepAlive { idle_s: 1, interval_s: 1, probes: three });
     FlowOptions {
         receive_ring_log2: 10,
         send_ring_log2: 10,

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 
 use base::{FlowGroup, Nanos};
 use support::connection::{accepted, closed, new_reno, plain, with_timestamps};
@@ -375,7 +375,8 @@ fn a_connection_that_nobody_has_any_more_does_not_ask_about_a_closed_window_for_
 #[test]
 fn a_silent_peer_is_asked_and_then_given_up() {
     // RFC 9293 section 3.8.4.
-    let keep_alive = Some(KeepAlive { idle_s: 10, interval_s: 2, probes: 2 });
+    let two = NonZeroU8::new(2).expect("it is two");
+    let keep_alive = Some(KeepAlive { idle_s: 10, interval_s: 2, probes: two });
     let options = FlowOptions { keep_alive, ..new_reno() };
     let mut script = Script::accepted(plain(), options);
     script.wait_ms(10_001);

@@ -2,6 +2,7 @@
 //! result, segment by segment.
 
 use std::fmt::Debug;
+use std::num::NonZeroU8;
 
 use base::Nanos;
 use proptest::prelude::*;
@@ -331,7 +332,11 @@ impl Agreed {
             ecn: self.ecn,
             pacing: self.pacing,
             congestion: self.congestion,
-            keep_alive: Some(KeepAlive { idle_s: 1, interval_s: 1, probes: 3 }),
+            keep_alive: Some(KeepAlive {
+                idle_s: 1,
+                interval_s: 1,
+                probes: NonZeroU8::MIN.saturating_add(2),
+            }),
             ..FlowOptions::default()
         }
     }

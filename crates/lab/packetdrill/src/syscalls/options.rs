@@ -1,6 +1,6 @@
 //! Socket options, fcntl and ioctl.
 
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
 use tcp::FlowOptions;
 
@@ -104,7 +104,7 @@ impl Calls {
                 match name.as_str() {
                     "TCP_KEEPIDLE" => keep_alive.idle_s = u32::from(small),
                     "TCP_KEEPINTVL" => keep_alive.interval_s = u16::from(small),
-                    _ => keep_alive.probes = small,
+                    _ => keep_alive.probes = NonZeroU8::new(small).unwrap_or(NonZeroU8::MIN),
                 }
             }
             "SO_REUSEADDR" | "SO_ZEROCOPY" | "TCP_INQ" | "IP_TOS" | "IP_MTU_DISCOVER"

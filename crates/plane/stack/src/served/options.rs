@@ -1,6 +1,6 @@
 //! Settings of a socket that its application writes into the slot.
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU8, NonZeroU16};
 
 use base::Nanos;
 use shm::sockets::{SlotOption, SlotWords};
@@ -75,7 +75,7 @@ pub(super) fn apply_options(
     let keep_alive = (option(SlotOption::KeepAlive) != 0).then(|| KeepAlive {
         idle_s: or(SlotOption::KeepIdle, default.idle_s),
         interval_s: or(SlotOption::KeepInterval, u32::from(default.interval_s)) as u16,
-        probes: or(SlotOption::KeepCount, u32::from(default.probes)) as u8,
+        probes: NonZeroU8::new(option(SlotOption::KeepCount) as u8).unwrap_or(default.probes),
     });
     let _ = engine.set_keep_alive(now, flow, keep_alive);
     let chosen = match option(SlotOption::Congestion) {

@@ -62,5 +62,5 @@ fn one_that_is_over_or_another_sockets_is_not_handed_over() {
     let parcels = app.command_queue.take_parcels();
     let outcomes: Vec<_> =
         parcels.iter().map(|parcel| parcel.connection.as_ref().map(|_| ()).err()).collect();
-    assert_eq!(outcomes, [Some(tcp::NoRepair::Gone)]);
+    assert_eq!(outcomes, [Some(&tcp::NoRepair::Gone)]);
 }
