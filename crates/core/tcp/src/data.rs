@@ -1,14 +1,15 @@
 //! Payload and FIN of a segment whose numbers lie in the window (RFC 9293 section 3.10.7.4).
 
+use base::Nanos;
 use piece::Piece;
 
-use crate::Seq;
 use crate::cold::Cold;
-use crate::delayed::{acknowledge_quickly, owe_ack};
+use crate::delayed::{PUSHED_TWICE, QUICK_MAX};
 use crate::flow::{Flags, Flow};
 use crate::io::{Buffers, Event, FlowId, Output};
 use crate::reassembly::Range;
 use crate::shared::Turn;
+use crate::{Config, Seq};
 
 /// Copies `bytes` to where their numbers say; false when the ring is not what it was said to be.
 #[inline]
@@ -35,6 +36,82 @@ pub(crate) fn tell_readable<B, O: Output>(turn: &mut Turn<'_, B, O>, id: FlowId,
         flow.flags.set(Flags::READABLE_TOLD);
         turn.out.event(Event::Readable { flow: id });
     }
+}
+
+/// Decides when the bytes that have come in order are acknowledged (RFC 9293 section 3.8.6.3): the
+/// second full segment at once, else with an answer, when the application has read the end of what
+/// the peer had to say (see [`is_ack_due_on_read`]), or when the delay is over.
+#[inline]
+pub(crate) fn owe_ack(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    bytes: usize,
+    is_pushed: bool,
+    config: &Config,
+    now: Nanos,
+) {
+    let bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
+    if bytes < cold.rcv_mss {
+        cold.eager.set_pushed((cold.eager.pushed() + 1).min(PUSHED_TWICE));
+    } else {
+        cold.rcv_mss = bytes;
+        cold.eager.set_pushed(cold.eager.pushed().max(u8::from(is_pushed)));
+    }
+    let last = std::mem::replace(&mut cold.data_at, now);
+    if flow.rcv_nxt.since(flow.rcv_acked) >= 2 * u32::from(cold.rcv_mss) {
+        flow.flags.set(Flags::ACK_NOW);
+        return;
+    }
+    if !flow.flags.has(Flags::PING_PONG) {
+        if cold.eager.quick() == 0 && now.since(last) > cold.rtt.rto(config) {
+            // After such a pause the peer may begin with a small window again.
+            cold.eager.set_quick(QUICK_MAX);
+        }
+        let quick = cold.eager.quick();
+        if quick > 0 {
+            cold.eager.set_quick(quick - 1);
+            flow.flags.set(Flags::ACK_NOW);
+            return;
+        }
+    }
+    cold.timers.ack = cold.timers.ack.min(now + config.ack_delay);
+}
+
+/// Whether the acknowledgement that waits leaves because the application has read: when more than
+/// a full segment is owed one, or when all was read and its end was the end of what the peer had to
+/// say, as far as anybody can tell: a segment that was pushed or not full, or two of these where
+/// acknowledgements ride on answers (as in Linux).
+#[inline]
+pub(crate) fn is_ack_due_on_read(flow: &Flow, cold: &Cold) -> bool {
+    if cold.timers.ack == Nanos::FAR_FUTURE {
+        return false;
+    }
+    let least = if flow.flags.has(Flags::PING_PONG) { PUSHED_TWICE } else { 1 };
+    flow.rcv_nxt.since(flow.rcv_acked) > u32::from(cold.rcv_mss)
+        || (cold.eager.pushed() >= least && flow.rcv_read == flow.rcv_nxt)
+}
+
+/// The peer has missed something: it is told of all that comes, for a while.
+fn acknowledge_quickly(flow: &mut Flow, cold: &mut Cold) {
+    cold.eager.set_quick(QUICK_MAX);
+    flow.flags.clear(Flags::PING_PONG);
+    flow.flags.set(Flags::ACK_NOW);
+}
+
+/// Whether data that leaves now answers what came: soon after it, as Linux judges.
+#[inline]
+pub(crate) fn is_answer(cold: &Cold, config: &Config, now: Nanos) -> bool {
+    cold.eager.has_heard() && now.since(cold.data_at) < config.ack_delay
+}
+
+/// The application wants what waits to be acknowledged as soon as all was read. Whether something
+/// waits.
+pub(crate) fn hurry(cold: &mut Cold) -> bool {
+    let waits = cold.timers.ack != Nanos::FAR_FUTURE;
+    if waits {
+        cold.eager.set_pushed(cold.eager.pushed().max(1));
+    }
+    waits
 }
 
 /// Takes payload and FIN in. `sequence` is that of the first byte. True: the peer's FIN, and all

@@ -8,8 +8,7 @@ use wire::tcp;
 
 use crate::acknowledge::{grow, settle, settle_oldest};
 use crate::cold::Cold;
-use crate::data::{place, tell_readable};
-use crate::delayed::owe_ack;
+use crate::data::{owe_ack, place, tell_readable};
 use crate::flow::{Flags, Flow};
 use crate::io::{Buffers, CE, Event, FlowId, Incoming, Output};
 use crate::options::{TIMESTAMPS_BYTES, TIMESTAMPS_START, Timestamps};

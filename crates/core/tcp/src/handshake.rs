@@ -159,7 +159,7 @@ pub(crate) fn wants_ecn(options: &FlowOptions) -> bool {
 }
 
 /// Whether a handshake is left where it is though its last acknowledgement has come, one without
-/// data if it `is_bare`: nobody takes the connection now, or it is to bring data (TCP_DEFER_ACCEPT).
+/// data if it `is_bare`: nobody takes the connection now, or data is waited for (TCP_DEFER_ACCEPT).
 pub(crate) fn is_left<B, O: Output>(
     turn: &mut Turn<'_, B, O>,
     flow: &mut Flow,

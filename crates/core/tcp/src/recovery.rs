@@ -235,8 +235,8 @@ impl Recovery {
         counts && self.again == 0
     }
 
-    /// RFC 5682 section 3.1 for an acknowledgement up to `una` that came after a timeout. True: data
-    /// that was sent only once has arrived since, so that the timeout was for nothing.
+    /// RFC 5682 section 3.1 for an acknowledgement up to `una` that came after a timeout. True:
+    /// data that was sent only once has arrived since, so that the timeout was for nothing.
     pub(crate) fn is_for_nothing(
         &mut self,
         delivery: &Delivery,

@@ -53,7 +53,7 @@ pub(crate) struct Scoreboard {
     /// Quarters of the shortest round trip that reordering is given (RFC 8985 section 6.2 step 4).
     reorder_wait: u8,
     /// Recoveries after which that is forgotten.
-    patience: u8,
+    reo_wnd_persist: u8,
 }
 
 /// Duplicate acknowledgements that stand for a loss (RFC 5681 section 3.2).
@@ -217,7 +217,7 @@ impl Scoreboard {
                 self.sacked -= 1;
             } else {
                 delivery.delivered += 1;
-                delivery.note_copies(&segment);
+                delivery.note_copies(segment.end, segment.has(EVER_AGAIN));
                 self.deliver(pool, &mut ways, index, &segment, now, rtt);
             }
             ways.index.note_left(&segment);
@@ -294,7 +294,7 @@ impl Scoreboard {
             self.sacked += 1;
             delivery.delivered += 1;
             delivery.reported += 1;
-            delivery.note_copies(&segment);
+            delivery.note_copies(segment.end, segment.has(EVER_AGAIN));
             at = pool.next(index);
         }
         // Most blocks come again and again: the next time this one is one step.

@@ -60,8 +60,8 @@ impl Arrived<'_> {
             + u32::from(self.has(tcp::FIN))
     }
 
-    /// Of a peer that was through and is gone now: it numbers its reset as if its FIN had none. Linux
-    /// believes that too.
+    /// Of a peer that was through and is gone now: it numbers its reset as if its FIN had none.
+    /// Linux believes that too.
     fn is_reset_after_fin(&self, flow: &Flow) -> bool {
         self.has(tcp::RST)
             && self.sequence() + 1 == flow.rcv_nxt

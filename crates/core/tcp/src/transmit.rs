@@ -14,7 +14,7 @@ use crate::io::{Buffers, FlowId, Output};
 use crate::scoreboard::{Scoreboard, Sent};
 use crate::shared::Turn;
 use crate::small::{is_nagled, may_leave_small};
-use crate::{Config, delayed, pacing, pmtu, window};
+use crate::{Config, data, pacing, pmtu, window};
 
 /// How far a flow got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ fn send_new<B: Buffers, O: Output, const PLAIN: bool>(
         wake_up(turn.now, flow, cold, &turn.shared.config);
     }
     let start = flow.snd_nxt;
-    let is_answer = delayed::is_answer(cold, &turn.shared.config, turn.now);
+    let is_answer = data::is_answer(cold, &turn.shared.config, turn.now);
     let plan = Plan { sequence: start, flags, bytes, is_new: true };
     if !emit_as::<_, _, PLAIN>(turn, id, flow, cold, plan) {
         return false;
@@ -156,7 +156,7 @@ pub(crate) fn run<B: Buffers, O: Output>(
         flow.flags.clear(Flags::ASK);
     }
     let is_heard = flow.flags.has(Flags::READ)
-        && (window::is_update_due(flow, cold) || delayed::is_ack_due_on_read(flow, cold));
+        && (window::is_update_due(flow, cold) || data::is_ack_due_on_read(flow, cold));
     flow.flags.clear(Flags::READ);
     let is_late = cold.timers.ack <= turn.now;
     if is_late {

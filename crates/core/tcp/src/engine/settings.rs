@@ -9,7 +9,7 @@ use super::{CallError, Engine};
 use crate::congestion::Congestion;
 use crate::flow::{Flags, State};
 use crate::io::{CloseReason, Output};
-use crate::{Algorithm, FlowId, IpFields, KeepAlive, Regrow, Seq, delayed, pacing, pmtu, regrow};
+use crate::{Algorithm, FlowId, IpFields, KeepAlive, Regrow, Seq, data, pacing, pmtu, regrow};
 
 impl Engine {
     /// Whether small segments leave at once (TCP_NODELAY). Switched on, it sends what waits, even
@@ -40,7 +40,7 @@ impl Engine {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
         flow.flags.put(Flags::PING_PONG, !on);
-        if on && delayed::hurry(cold) {
+        if on && data::hurry(cold) {
             flow.flags.set(Flags::READ);
             self.enqueue(id.index);
         }

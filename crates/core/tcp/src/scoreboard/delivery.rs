@@ -2,7 +2,6 @@
 
 use base::Nanos;
 
-use super::record::{EVER_AGAIN, Sent};
 use crate::Seq;
 
 /// What one acknowledgement brought.
@@ -28,12 +27,10 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// A segment has arrived that was not known to have.
-    pub(super) fn note_copies(&mut self, segment: &Sent) {
-        if segment.has(EVER_AGAIN) {
-            self.has_copies = true;
-        } else {
-            let end = segment.end;
+    /// A segment has arrived that was not known to have, of which there was one copy or more.
+    pub(super) fn note_copies(&mut self, end: Seq, has_copies: bool) {
+        self.has_copies |= has_copies;
+        if !has_copies {
             self.original = Some(self.original.map_or(end, |other| other.earlier(end)));
         }
     }

@@ -12,7 +12,7 @@ use crate::pool::List;
 use crate::shared::SentPool;
 
 /// Recoveries after which the reordering window is the first again (RFC 8985 section 6.2 step 4).
-const PATIENCE: u8 = 16;
+const REO_WND_PERSIST: u8 = 16;
 
 impl Scoreboard {
     /// A duplicate acknowledgement from a peer without SACK: one more has arrived.
@@ -29,22 +29,22 @@ impl Scoreboard {
         self.sacked = self.sacked.min(sent.len().saturating_sub(self.lost));
     }
 
-    /// The peer reported a duplicate: reordering needs more patience (RFC 8985 section 6.2 step 4).
+    /// The peer reported a duplicate: reordering needs more time (RFC 8985 section 6.2 step 4).
     pub(crate) fn grow_patient(&mut self) {
         self.reorder_wait = self.reorder_wait.saturating_add(1).min(20);
-        self.patience = PATIENCE;
+        self.reo_wnd_persist = REO_WND_PERSIST;
     }
 
-    /// A recovery was for nothing: the patience lasts longer.
+    /// A recovery was for nothing: that lasts longer.
     pub(crate) fn stay_patient(&mut self) {
-        self.patience = (self.patience + 1).min(PATIENCE);
+        self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(REO_WND_PERSIST);
     }
 
     /// A recovery is over, and was not for nothing: after so many in a row late segments get no
     /// more time than at first.
     pub(crate) fn recovered(&mut self) {
-        self.patience = self.patience.saturating_sub(1);
-        if self.patience == 0 {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
             self.reorder_wait = 0;
         }
     }
