@@ -2,6 +2,7 @@
 
 use base::Nanos;
 use piece::Piece;
+use wire::tcp;
 
 use crate::cold::Cold;
 use crate::delayed::{PUSHED_TWICE, QUICK_MAX};
@@ -114,8 +115,8 @@ pub(crate) fn hurry(cold: &mut Cold) -> bool {
     waits
 }
 
-/// Takes payload and FIN in. `sequence` is that of the first byte. True: the peer's FIN, and all
-/// before it, have come.
+/// Takes payload and FIN in. `sequence` is that of the first byte, and `flags` are the header's.
+/// True: the peer's FIN, and all before it, have come.
 pub(crate) fn receive<B: Buffers, O: Output>(
     turn: &mut Turn<'_, B, O>,
     id: FlowId,
@@ -123,9 +124,9 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     cold: &mut Cold,
     sequence: Seq,
     payload: &[u8],
-    has_fin: bool,
-    is_pushed: bool,
+    flags: u8,
 ) -> bool {
+    let (has_fin, is_pushed) = (flags & tcp::FIN != 0, flags & tcp::PSH != 0);
     let end = sequence + payload.len() as u32;
     if has_fin && !end.is_after(flow.rcv_adv) && !end.is_before(flow.rcv_nxt) {
         // A second FIN elsewhere contradicts the first, which counts.

@@ -254,7 +254,7 @@ impl Scoreboard {
             let next =
                 behind.reduce(|one, other| if is_behind(*other, *one) { one } else { other });
             let Some(block) = next else { break };
-            self.report_block(pool, sent, &mut ways, *block, now, rtt, delivery);
+            self.report_block(pool, sent, &mut ways, *block, (now, rtt), delivery);
             last = Some(*block);
         }
         ways.keep(pool, sent);
@@ -268,8 +268,7 @@ impl Scoreboard {
         sent: &List,
         ways: &mut Ways,
         (start, end): (Seq, Seq),
-        now: Nanos,
-        rtt: &Rtt,
+        (now, rtt): (Nanos, &Rtt),
         delivery: &mut Delivery,
     ) {
         let mut at = ways.index.find_from(pool, sent, start);

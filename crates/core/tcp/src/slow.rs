@@ -356,8 +356,7 @@ fn take_payload<B: Buffers, O: Output>(
         urgent::note(turn, id, flow, cold, arrived.sequence(), arrived.header.urgent);
     }
     let sequence = arrived.sequence() + u32::from(arrived.has(tcp::SYN));
-    let is_pushed = arrived.has(tcp::PSH);
-    if !data::receive(turn, id, flow, cold, sequence, arrived.payload, has_fin, is_pushed) {
+    if !data::receive(turn, id, flow, cold, sequence, arrived.payload, arrived.header.flags) {
         return Fate::Keep;
     }
     let fate = close::on_fin(flow, cold, turn.shared, turn.now);
