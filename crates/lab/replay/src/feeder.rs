@@ -18,7 +18,7 @@ use crate::packet_tracker::Played;
 use crate::report::{Checksums, LinkRecords, Records};
 
 /// The longest record that the reader gives: what tcpdump captures at most.
-const RECORD_BYTES_MAX: usize = 256 << 10;
+pub(crate) const RECORD_BYTES_MAX: usize = 256 << 10;
 /// Records without a packet that are skipped before the loop gets another turn.
 const SKIPS_MAX: usize = 1024;
 

@@ -24,6 +24,7 @@ mod packet_tracker;
 mod player;
 mod progress;
 mod report;
+mod requests;
 mod rig;
 mod run;
 mod worker_set;
@@ -35,4 +36,5 @@ pub use player::{Seen, play};
 pub use report::{
     Checksums, Counter, Flows, LinkRecords, ProtocolRow, Records, Report, TopFlow, WorkerRow,
 };
+pub use requests::{Request, requests};
 pub use run::run;
