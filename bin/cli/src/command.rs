@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Nf(nf::Nf),
     /// Simulate: the papers' figures, or a scenario of your own.
     Sim(Words),
+    /// Say how many cores a load needs to keep a latency, by every policy.
+    Plan(Words),
     /// Make one page of plots, tables and claims out of results.
     Report(Words),
     /// Measure, each figure beside its baseline in the same run.
@@ -120,6 +122,7 @@ impl Command {
             Self::Load(_)
             | Self::Replay(_)
             | Self::Sim(_)
+            | Self::Plan(_)
             | Self::Report(_)
             | Self::Bench(_)
             | Self::Demo(_) => laboratory::hand_over(),

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::program;
 
 /// The commands that the laboratory has.
-pub const COMMANDS: [&str; 6] = ["load", "replay", "sim", "report", "bench", "demo"];
+pub const COMMANDS: [&str; 7] = ["load", "replay", "sim", "plan", "report", "bench", "demo"];
 
 // The words of such a command, which the laboratory reads. No comment for the documentation: what
 // a command is stands at its name.

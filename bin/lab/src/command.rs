@@ -5,6 +5,10 @@ pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod load;
 #[cfg(feature = "measurements")]
+mod own_load;
+#[cfg(feature = "measurements")]
+pub(crate) mod plan;
+#[cfg(feature = "measurements")]
 pub(crate) mod replay;
 #[cfg(feature = "measurements")]
 pub(crate) mod report;
@@ -26,6 +30,8 @@ pub(crate) enum Command {
     Replay(replay::Replay),
     #[cfg(feature = "measurements")]
     Sim(sim::Sim),
+    #[cfg(feature = "measurements")]
+    Plan(plan::Plan),
     #[cfg(feature = "measurements")]
     Report(report::Report),
     #[cfg(feature = "measurements")]
@@ -51,6 +57,8 @@ impl Command {
             Self::Replay(replay) => replay.run(json),
             #[cfg(feature = "measurements")]
             Self::Sim(sim) => sim.run(json),
+            #[cfg(feature = "measurements")]
+            Self::Plan(plan) => plan.run(json),
             #[cfg(feature = "measurements")]
             Self::Report(report) => report.run(json),
             #[cfg(feature = "measurements")]

@@ -11,8 +11,11 @@ use clap::Args;
 use cli::failure::Failure;
 use cli::output;
 use cli::table::Table;
-use experiments::{Costs, Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, store};
+use experiments::{
+    Costs, Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, own_load, store,
+};
 
+use super::own_load::{How, Source};
 use progress::Display;
 
 /// Time between two looks at a stop signal and the progress.
@@ -31,15 +34,17 @@ const SCENARIO_BYTES_MAX: u64 = 1 << 20;
     calisto sim calisto-6                     a figure, as a table here and as results/calisto-6.jsonl\n  \
     calisto sim --all && calisto report       all of them, and the page\n  \
     calisto sim mine.toml --seed 7            a scenario of your own; --settings says what it may hold\n  \
-    calisto sim --print calisto-6 > mine.toml begin it with one that is there\n\n\
+    calisto sim --print calisto-6 > mine.toml begin it with one that is there\n  \
+    calisto sim --from-pcap trace.pcap --service 5us         your own load on every policy: own-load\n  \
+    calisto sim --from-record night.rec --service 5us        the same, of `calisto record`\n\n\
     A sweep on many machines, each with a part of its runs, into one folder:\n  \
-    sbatch --array=1-16 --wrap 'calisto sim --all --shard $SLURM_ARRAY_TASK_ID/16'\n  \
+    sbatch packaging/sweeps/slurm-array.sh    in a job array of Slurm; slurm-merge.sh afterwards\n  \
     parallel calisto sim --all --threads 1 --shard {}/16 ::: $(seq 16)\n  \
-    calisto sim --all --shard $((JOB_COMPLETION_INDEX + 1))/16     in an indexed job of Kubernetes\n  \
+    kubectl apply -f packaging/sweeps/kubernetes-job.yaml     in an indexed job of Kubernetes\n  \
     calisto sim --all --merge                 afterwards: one file a figure, as if run at once")]
 pub(crate) struct Sim {
     /// Figures by name, or files of scenarios, which end in .toml.
-    #[arg(value_name = "FIGURE|FILE.toml", required_unless_present_any = ["all", "list", "settings"])]
+    #[arg(value_name = "FIGURE|FILE.toml", required_unless_present_any = ["all", "list", "settings", "from_pcap", "from_record"])]
     what: Vec<String>,
     /// Every figure that comes with the program.
     #[arg(long, conflicts_with = "what")]
@@ -83,6 +88,8 @@ pub(crate) struct Sim {
     /// each, such as `wake = "21us"`. `--settings` lists them.
     #[arg(long, value_name = "FILE.toml")]
     costs: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
 }
 
 /// A scenario, and how a person calls it.
@@ -101,6 +108,9 @@ impl Sim {
         }
         if self.print {
             return self.what.iter().try_for_each(|name| output::text(&text_of(name)?));
+        }
+        if self.source.is_given() {
+            return self.own(json);
         }
         // All are read before the first is run: a slip in the last one is told at once.
         let chosen = self.chosen()?;
@@ -157,17 +167,39 @@ impl Sim {
         }
         display.clear();
         let lines = run.lines(&self.command(called));
-        self.put(scenario, self.shard, &lines, json)
+        self.put(scenario.name(), self.shard, &lines, json)
+    }
+
+    /// A load of one's own, on every policy.
+    fn own(&self, json: bool) -> Result<(), Failure> {
+        if self.all || self.merge || !self.what.is_empty() || !self.shard.is_whole() {
+            return Err(Failure::usage(
+                "a load of your own is a figure by itself: leave figures, --all, --merge and --shard \
+                 away",
+            ));
+        }
+        let how = How {
+            seed: self.seed,
+            runs: self.runs,
+            threads: self.threads,
+            costs: self.costs.as_deref().map(costs_of).transpose()?.unwrap_or_default(),
+            quick: self.quick,
+        };
+        let load = self.source.load(None, how)?;
+        let tried = load.run().map_err(Failure::new)?;
+        let words = std::env::args().skip(1).map(|word| quoted(&word));
+        let command = format!("calisto {}", words.collect::<Vec<_>>().join(" "));
+        self.put(own_load::NAME, Shard::WHOLE, &load.lines(&tried, &command), json)
     }
 
     fn put(
         &self,
-        scenario: &Scenario,
+        figure: &str,
         shard: Shard,
         lines: &[report::Line],
         json: bool,
     ) -> Result<(), Failure> {
-        let name = store::file_name(scenario.name(), shard);
+        let name = store::file_name(figure, shard);
         let path = store::write(&self.output, &name, lines).map_err(|error| {
             let folder = self.output.display();
             Failure::new(format!(
@@ -198,7 +230,7 @@ impl Sim {
         let lines = store::merge(scenario, &paths).map_err(|what| {
             failed(format!("{what} ({} parts in {})", paths.len(), self.output.display()))
         })?;
-        self.put(scenario, Shard::WHOLE, &lines, json)
+        self.put(scenario.name(), Shard::WHOLE, &lines, json)
     }
 
     /// What repeats a run.
@@ -228,7 +260,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// What things cost on another machine.
-fn costs_of(path: &Path) -> Result<Costs, Failure> {
+pub(super) fn costs_of(path: &Path) -> Result<Costs, Failure> {
     let called = path.display();
     let text = text_of_file(path, "the costs")?;
     Costs::parse(&text).map_err(|says| Failure::usage(format!("{called}: {says}")))
