@@ -2,6 +2,7 @@
 
 mod connections;
 mod demo;
+mod disciplines;
 pub(crate) mod machine;
 mod net;
 mod parameters;
@@ -82,6 +83,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &whole::EXPERIMENT,
     &connections::EXPERIMENT,
     &demo::EXPERIMENT,
+    &disciplines::EXPERIMENT,
 ];
 
 /// The model of that name.

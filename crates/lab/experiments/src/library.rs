@@ -30,6 +30,7 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("incast-queue", include_str!("../scenarios/incast-queue.toml")),
     ("rss-skew", include_str!("../scenarios/rss-skew.toml")),
     ("tails", include_str!("../scenarios/tails.toml")),
+    ("tails-queues", include_str!("../scenarios/tails-queues.toml")),
     ("whole", include_str!("../scenarios/whole.toml")),
     ("map", include_str!("../scenarios/map.toml")),
     ("apps", include_str!("../scenarios/apps.toml")),

@@ -11,6 +11,8 @@
 mod batch_means;
 /// What queueing theory knows exactly.
 pub mod closed_form;
+/// Who serves whom next: the disciplines of other systems, and what they cost.
+pub mod disciplines;
 mod event_queue;
 mod histogram;
 /// Cores, rings and links around the real decisions.
