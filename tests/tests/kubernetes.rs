@@ -1,5 +1,5 @@
-//! The manifests for Kubernetes, and what they build on: a program in a container that has nothing of
-//! Calisto but the daemon's folder.
+//! The manifests for Kubernetes, and what they build on: a program in a container that has nothing
+//! of Calisto but the daemon's folder.
 
 use std::process::Command;
 

@@ -36,6 +36,7 @@ mod reload;
 mod report;
 mod router;
 mod rt;
+mod run_dry;
 mod service;
 mod sim;
 mod sim_demo;

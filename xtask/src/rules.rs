@@ -195,7 +195,6 @@ const MANY_FIELDS: &[(&str, &str, usize)] = &[
     ("sim", "AppPlan", 16),
     ("sim", "Machine", 22),
     ("sim", "Outcome", 14),
-    ("config", "Config", 15),
     ("daemon", "AttachServer", 17),
     ("daemon", "EventLoop", 18),
     ("datapath", "CoreAllocator", 19),

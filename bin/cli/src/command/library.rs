@@ -15,9 +15,9 @@ use crate::output;
 /// Calisto inside.
 ///
 /// A program in a container is served when it is started with LD_PRELOAD set to the path that is
-/// printed, as the container sees it, and sees the daemon's folder (/run/calisto). The image must be
-/// one of glibc, and the container share the daemon's network namespace. The file is replaced as a
-/// whole, so that programs which have loaded the one before go on with that.
+/// printed, as the container sees it, and sees the daemon's folder (/run/calisto). The image must
+/// be one of glibc, and the container share the daemon's network namespace. The file is replaced
+/// as a whole, so that programs which have loaded the one before go on with that.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  \
     calisto library /run/calisto/lib\n  \

@@ -11,8 +11,8 @@ use crate::target::Admin;
 /// Show or set how urgent an event has to be to be logged, while the daemon runs.
 ///
 /// What is set stays until the daemon ends, or `calisto reload` finds another level in its file.
-/// Targets are daemon, admin, config, ports, workers, apps and sockets; levels are off, error, warn,
-/// info and debug, each with those before it.
+/// Targets are daemon, admin, config, ports, workers, apps and sockets; levels are off, error,
+/// warn, info and debug, each with those before it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto log                     what is logged now\n  \

@@ -6,6 +6,9 @@ use rustix::io::Errno;
 use sys::SysError;
 use sys::capability::{self, Capability};
 
+/// The largest chunk that an aligned AF_XDP memory area may have: a page.
+const CHUNK_BYTES_MAX: u32 = 4096;
+
 /// Why a port could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
@@ -144,11 +147,17 @@ impl fmt::Display for OpenError {
                 "{interface} has no queue {queue}: it uses {queues}, counted from 0; choose a \
                  smaller one or add queues with `ethtool -L {interface}`"
             ),
-            Self::MtuTooLarge { interface, mtu, max, chunk_bytes } => write!(
-                f,
-                "the MTU of {interface} is {mtu}, and frames of {chunk_bytes} bytes allow {max}; \
-                 lower it with `ip link set dev {interface} mtu {max}` or use larger frames"
-            ),
+            Self::MtuTooLarge { interface, mtu, max, chunk_bytes } => {
+                let way_out = match chunk_bytes {
+                    ..CHUNK_BYTES_MAX => " or use larger frames (`frames.bytes`)",
+                    _ => "; there are no larger frames",
+                };
+                write!(
+                    f,
+                    "the MTU of {interface} is {mtu}, and frames of {chunk_bytes} bytes allow {max}; \
+                     lower it with `ip link set dev {interface} mtu {max}`{way_out}"
+                )
+            }
             Self::NoNativeMode { interface, errno } => write!(
                 f,
                 "the driver of {interface} refuses native XDP: {errno}; leave out mode=native, \

@@ -41,6 +41,7 @@ pub(crate) fn parse(text: &str, costs: &Costs) -> Result<Scenario, ScenarioError
 fn refused(text: &str, error: &toml::de::Error) -> ScenarioError {
     let line = error.span().map(|span| line_of(text, span.start));
     let message = error.message().trim().replace('\n', ", ");
+    let message = without_types(&message);
     let mut words = message.split('`').skip(1).step_by(2);
     let sentence = match words.next() {
         Some(field) if message.starts_with("missing field") => format!("`{field}` is missing"),
@@ -61,6 +62,19 @@ fn refused(text: &str, error: &toml::de::Error) -> ScenarioError {
         }
     };
     ScenarioError::new(line, sentence)
+}
+
+/// What serde says without the names that a type has in the code.
+fn without_types(message: &str) -> String {
+    let mut plain = message.to_owned();
+    for (kind, word) in [("struct", "a table"), ("enum", "a word")] {
+        let Some((before, after)) = plain.split_once(&format!("expected {kind} ")) else {
+            continue;
+        };
+        let rest = after.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric());
+        plain = format!("{before}expected {word}{rest}");
+    }
+    plain
 }
 
 struct Reader<'a> {

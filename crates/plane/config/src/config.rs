@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::document;
+use crate::edit;
 use crate::error::ConfigError;
 use crate::log::Log;
 use crate::sockets::Sockets;
@@ -72,6 +73,36 @@ impl Config {
     /// Each thing, in the order of the text; at least one.
     pub fn examine(text: &str) -> Result<Self, Vec<ConfigError>> {
         document::examine(text)
+    }
+
+    /// Changes one key: `steer.policy=modulo`, `workers.cpus=1,2`, `ports=xdp:eth1`.
+    ///
+    /// The value is TOML, except that a text needs no quotes, and an array of numbers or of one
+    /// text no brackets. Nothing changes when it is refused.
+    ///
+    /// # Errors
+    /// There is no such key, or it may not hold that value.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
+        self.set_all([assignment])
+    }
+
+    /// Changes several keys at once, so that what must hold between them is asked only of the
+    /// result: `workers.count=100` needs `workers.max=100`, in whatever order. All or nothing.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn set_all<'a>(
+        &mut self,
+        assignments: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), ConfigError> {
+        let table = toml::Table::try_from(&*self)
+            .expect("a tree of named plain values can be written as TOML");
+        let changed: Self = edit::set_all(table, assignments)?
+            .try_into()
+            .expect("every value in it has been checked against its rule");
+        document::relations(&changed).map_err(|(key, says)| ConfigError::at(None, key, says))?;
+        *self = changed;
+        Ok(())
     }
 
     /// The whole configuration as TOML: what [`Config::parse`] reads back to an equal value.

@@ -4,7 +4,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::Config;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, shorten};
 use crate::near::nearest;
 use crate::rule::{self, RULES, Rule, TENANT, TENANTS_MAX};
 use crate::tenant::Tenant;
@@ -220,11 +220,4 @@ fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
 pub(crate) fn line_of(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
     1 + before.iter().filter(|&&byte| byte == b'\n').count()
-}
-
-/// What somebody wrote, short enough for a sentence.
-pub(crate) fn shorten(text: &str) -> String {
-    const MOST: usize = 60;
-    let shown: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
-    if text.chars().nth(MOST).is_some() { format!("{shown}…") } else { shown }
 }

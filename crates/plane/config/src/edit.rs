@@ -2,52 +2,28 @@
 
 use toml::de::{DeTable, DeValue};
 
-use crate::config::Config;
-use crate::document::{self, shorten};
-use crate::error::ConfigError;
+use crate::document;
+use crate::error::{ConfigError, shorten};
 use crate::rule::{Kind, Rule, TENANT};
 use crate::value;
 
-impl Config {
-    /// Changes one key: `steer.policy=modulo`, `workers.cpus=1,2`, `ports=xdp:eth1`.
-    ///
-    /// The value is TOML, except that a text needs no quotes, and an array of numbers or of one
-    /// text no brackets. Nothing changes when it is refused.
-    ///
-    /// # Errors
-    /// There is no such key, or it may not hold that value.
-    pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
-        self.set_all([assignment])
+/// The tree of a configuration with other values at some keys.
+pub(crate) fn set_all<'a>(
+    mut table: toml::Table,
+    assignments: impl IntoIterator<Item = &'a str>,
+) -> Result<toml::Table, ConfigError> {
+    for assignment in assignments {
+        let (rule, value) = read(assignment)?;
+        let home = match rule.section {
+            "" => &mut table,
+            section => table
+                .get_mut(section)
+                .and_then(toml::Value::as_table_mut)
+                .expect("a written configuration has every section"),
+        };
+        home.insert(rule.key.to_owned(), value);
     }
-
-    /// Changes several keys at once, so that what must hold between them is asked only of the
-    /// result: `workers.count=100` needs `workers.max=100`, in whatever order. All or nothing.
-    ///
-    /// # Errors
-    /// As [`Self::set`].
-    pub fn set_all<'a>(
-        &mut self,
-        assignments: impl IntoIterator<Item = &'a str>,
-    ) -> Result<(), ConfigError> {
-        let mut table = toml::Table::try_from(&*self)
-            .expect("a tree of named plain values can be written as TOML");
-        for assignment in assignments {
-            let (rule, value) = read(assignment)?;
-            let home = match rule.section {
-                "" => &mut table,
-                section => table
-                    .get_mut(section)
-                    .and_then(toml::Value::as_table_mut)
-                    .expect("a written configuration has every section"),
-            };
-            home.insert(rule.key.to_owned(), value);
-        }
-        let changed: Self =
-            table.try_into().expect("every value in it has been checked against its rule");
-        document::relations(&changed).map_err(|(key, says)| ConfigError::at(None, key, says))?;
-        *self = changed;
-        Ok(())
-    }
+    Ok(table)
 }
 
 /// The key of an assignment, and a value that it may hold.

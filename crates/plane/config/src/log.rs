@@ -142,7 +142,7 @@ mod tests {
                 assert_eq!(set.1, Some(level), "{name}");
             }
         }
-        let wrong = Config::parse("[log]\nsocket = \"loud\"\n").expect_err("no such key");
+        let wrong = Config::parse("[log]\nsocketz = \"loud\"\n").expect_err("no such key");
         assert!(wrong.to_string().contains("sockets"), "{wrong}");
     }
 }

@@ -2,7 +2,7 @@
 
 use toml::de::{DeInteger, DeValue};
 
-use crate::document::shorten;
+use crate::error::shorten;
 use crate::near::nearest;
 use crate::rule::{CPU_MAX, Kind, Rule, TEXT_BYTES_MAX};
 use crate::tenant::Reach;

@@ -1,17 +1,18 @@
 //! Events for whoever reads the daemon's log: written by a thread of their own.
 //!
 //! Whatever has something to say says it by the macros of `tracing`, with one of the targets below
-//! and with fields. A reader that is slow, or gone, must not hold up the data loop or end it: events
-//! wait in a bounded queue, and what does not fit is lost and counted in the next line. The same
-//! message is written some times a second at most, and of the rest how many there were. Only the
-//! first line of text on standard output has no time and level, so that a script that waits for
-//! `ready: PATH` can compare it.
+//! and with fields. A reader that is slow, or gone, must not hold up the data loop or end it:
+//! events wait in a bounded queue, and what does not fit is lost and counted in the next line. The
+//! same message is written some times a second at most, and of the rest how many there were. Only
+//! the first line of text on standard output has no time and level, so that a script that waits
+//! for `ready: PATH` can compare it.
 
 mod event;
 mod journal;
 mod levels;
 mod repeats;
 mod subscriber;
+mod targets;
 mod time;
 
 use std::io::Write;
@@ -31,18 +32,7 @@ use self::subscriber::Subscriber;
 use crate::confinement::{self, Role};
 
 pub(crate) use self::levels::{answer, set_all};
-
-/// The targets of events: `[log]` has a key for each.
-pub(crate) const DAEMON: &str = "daemon";
-pub(crate) const ADMIN: &str = "admin";
-pub(crate) const CONFIG: &str = "config";
-pub(crate) const PORTS: &str = "ports";
-pub(crate) const WORKERS: &str = "workers";
-pub(crate) const APPS: &str = "apps";
-pub(crate) const SOCKETS: &str = "sockets";
-
-/// The name of an event of which the caller itself bounds how often it comes.
-pub(crate) const BOUNDED: &str = "bounded";
+pub(crate) use self::targets::{ADMIN, APPS, BOUNDED, CONFIG, DAEMON, PORTS, SOCKETS, WORKERS};
 
 /// Events that may wait.
 const EVENTS_MAX: usize = 256;
@@ -51,7 +41,6 @@ const EVENTS_MAX: usize = 256;
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 static ENTRIES: OnceLock<SyncSender<Entry>> = OnceLock::new();
-static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
 static REPEATS: Mutex<Repeats> = Mutex::new(Repeats::new());
 
@@ -83,9 +72,10 @@ pub(crate) fn start(log: &Log) -> std::io::Result<()> {
         }
         Writer { format, journal }.write_all(&entries);
     })?;
-    let _ = (FORMAT.set(format), ENTRIES.set(sender));
+    levels::set_format(format);
+    let _ = ENTRIES.set(sender);
     // Another has been there before in tests only.
-    let _ = tracing::subscriber::set_global_default(Subscriber);
+    let _ = tracing::subscriber::set_global_default(Subscriber::new(hear));
     Ok(())
 }
 
@@ -162,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// Writes one, to somebody who may be gone.
+    /// Writes one, to a reader that may be gone.
     fn write(&self, event: &Event) {
         match (self.format, &self.journal) {
             (LogFormat::Json, _) => _ = std::io::stdout().write_all(event.json().as_bytes()),

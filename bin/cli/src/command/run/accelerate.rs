@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use admin::{Command as Question, ReplyBody};
 use attach::Link;
 use clap::ValueEnum;
 use doctor::{Finding, Level};
@@ -18,12 +19,16 @@ use sys::pidfd::PidFd;
 use super::library;
 use super::obstacle::{NO_DAEMON, Obstacle};
 use super::program_file::{self, Runner};
+use crate::daemon::Daemon;
 use crate::failure::Failure;
+use crate::target::default_socket;
 
 /// Of the JSON; a reader that knows another one should not guess.
 const SCHEMA_VERSION: u32 = 1;
 /// What tells the library its profile.
 const PROFILE_VARIABLE: &str = "CALISTO_PROFILE";
+/// Names the daemon's admin socket, if it is not where it belongs.
+const ADMIN_VARIABLE: &str = "CALISTO_ADMIN";
 const LOADER_VARIABLE: &str = "LD_PRELOAD";
 
 /// What `env` and shells end with when there is no such program.
@@ -153,7 +158,33 @@ impl Plan {
         // Without a daemon nobody can say in which namespace there would be one.
         let is_one = !self.obstacles.iter().any(|reason| reason.name == NO_DAEMON);
         let found = if is_one { doctor::look_for_program(self.daemon) } else { Vec::new() };
-        self.with_findings(found)
+        let plan = self.with_findings(found);
+        match plan.daemon {
+            Some(daemon) => plan.with_job(job_of(daemon).as_deref()),
+            None => plan,
+        }
+    }
+
+    /// The same, with what the daemon's workers do, if it is known.
+    fn with_job(mut self, job: Option<&str>) -> Self {
+        match job {
+            Some("sockets") => {}
+            Some(job) => self.obstacles.push(Reason {
+                name: "no_sockets".into(),
+                message: format!(
+                    "the workers of the daemon have the job {job:?}, and serve no sockets: start it \
+                     without --listen, or with --job sockets"
+                ),
+            }),
+            None => self.doubts.push(Reason {
+                name: "job".into(),
+                message: "whether the daemon serves sockets could not be asked: root sees it in \
+                          `calisto status`"
+                    .to_owned(),
+            }),
+        }
+        self.is_accelerated = self.obstacles.is_empty();
+        self
     }
 
     fn with_findings(mut self, found: Vec<Finding>) -> Self {
@@ -240,6 +271,15 @@ impl Plan {
             process.env(PROFILE_VARIABLE, self.profile.name());
         }
         Ok(process)
+    }
+}
+
+/// What the workers of that daemon do, if it answers us and is the one whose admin socket we know.
+fn job_of(daemon: u32) -> Option<String> {
+    let socket = std::env::var_os(ADMIN_VARIABLE).map_or_else(default_socket, PathBuf::from);
+    match Daemon::at(socket).ask(Question::Status) {
+        Ok(ReplyBody::Status(status)) if status.pid == daemon => Some(status.job),
+        _ => None,
     }
 }
 

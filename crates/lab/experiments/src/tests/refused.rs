@@ -214,3 +214,10 @@ fn what_no_page_would_take_is_refused_before_it_is_run() {
     let says = Scenario::parse(&twice).expect_err("which of them holds?").to_string();
     assert!(says.contains("claimed twice"), "{says}");
 }
+
+#[test]
+fn no_name_of_the_code_is_in_what_is_said() {
+    let error = Scenario::parse("x = 3\n").expect_err("an axis is a table").to_string();
+    assert!(error.contains("`x` cannot be read") && error.contains("expected a table"), "{error}");
+    assert!(!error.contains("XText"), "{error}");
+}

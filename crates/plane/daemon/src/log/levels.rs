@@ -1,26 +1,26 @@
 //! How urgent an event of each target has to be, now: one word each, which any thread may set.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use admin::ReplyBody;
 use config::{Log, LogFormat, LogLevel};
 use tracing::Level;
 
-use crate::admin_socket::error;
+use super::targets::{ADMIN, APPS, CONFIG, DAEMON, PORTS, SOCKETS, WORKERS};
 
-const TARGETS: [&str; 7] = [
-    super::DAEMON,
-    super::ADMIN,
-    super::CONFIG,
-    super::PORTS,
-    super::WORKERS,
-    super::APPS,
-    super::SOCKETS,
-];
+const TARGETS: [&str; 7] = [DAEMON, ADMIN, CONFIG, PORTS, WORKERS, APPS, SOCKETS];
 
 /// Of each of [`TARGETS`], a [`LogLevel`].
 static LEVELS: [AtomicU8; TARGETS.len()] =
     [const { AtomicU8::new(LogLevel::Info as u8) }; TARGETS.len()];
+
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// How events are written, until the daemon ends.
+pub(super) fn set_format(format: LogFormat) {
+    let _ = FORMAT.set(format);
+}
 
 /// Sets what a configuration says.
 pub(crate) fn set_all(log: &Log) {
@@ -64,23 +64,27 @@ pub(crate) fn answer(target: Option<&str>, level: Option<&str>) -> ReplyBody {
             Some(number) => vec![number],
             None => {
                 let near = config::nearest(target, TARGETS);
-                return error(&unknown("log target", target, near, &TARGETS));
+                return error(unknown("log target", target, near, &TARGETS));
             }
         },
     };
     if let Some(level) = level {
         let names = LogLevel::ALL.map(LogLevel::name);
         let Some(known) = LogLevel::by_name(level) else {
-            return error(&unknown("level", level, config::nearest(level, names), &names));
+            return error(unknown("level", level, config::nearest(level, names), &names));
         };
         numbers.iter().for_each(|&number| set(TARGETS[number], known));
     }
-    let format = super::FORMAT.get().copied().unwrap_or(LogFormat::Text).name().to_owned();
+    let format = FORMAT.get().copied().unwrap_or(LogFormat::Text).name().to_owned();
     let levels = numbers.iter().map(|&number| admin::LogLevel {
         target: TARGETS[number].to_owned(),
         level: level_of(number).name().to_owned(),
     });
     ReplyBody::Log { format, levels: levels.collect() }
+}
+
+fn error(message: String) -> ReplyBody {
+    ReplyBody::Error { message }
 }
 
 fn unknown(what: &str, said: &str, near: Option<&str>, all: &[&str]) -> String {

@@ -1,12 +1,22 @@
-//! What `tracing` tells: events of our targets, as far as their levels let them. There are no spans.
+//! What `tracing` tells: events of our targets, as far as their levels let them. No spans.
 
+use tracing::Metadata;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
-use tracing::{Event, Metadata};
 
-use super::levels;
+use super::event::Event;
+use super::{levels, targets};
 
-pub(super) struct Subscriber;
+pub(super) struct Subscriber {
+    hear: fn(Event, bool),
+}
+
+impl Subscriber {
+    /// One that gives events to `hear`, with whether their caller bounds how often they come.
+    pub(super) fn new(hear: fn(Event, bool)) -> Self {
+        Self { hear }
+    }
+}
 
 impl tracing::Subscriber for Subscriber {
     /// Levels change: each event asks.
@@ -18,9 +28,9 @@ impl tracing::Subscriber for Subscriber {
         metadata.is_event() && levels::is_enabled(metadata.target(), *metadata.level())
     }
 
-    fn event(&self, event: &Event<'_>) {
-        let is_bounded = event.metadata().name() == super::BOUNDED;
-        super::hear(super::event::Event::read(event), is_bounded);
+    fn event(&self, event: &tracing::Event<'_>) {
+        let is_bounded = event.metadata().name() == targets::BOUNDED;
+        (self.hear)(Event::read(event), is_bounded);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
