@@ -14,8 +14,8 @@ mod tests;
 
 pub use error::FileError;
 pub use function::{
-    AclPart, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, NatPart, PolicerPart,
-    RouterPart, Routes, Rules, WhenFull,
+    AclPart, BalancerPart, Check, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, NatPart,
+    PolicerPart, RouterPart, Routes, Rules, WhenFull,
 };
 pub use slice::SlicePart;
 

@@ -17,6 +17,7 @@ pub mod figures;
 pub mod file;
 /// Which packets a chain takes.
 pub mod filter;
+mod health;
 /// The interfaces behind port numbers.
 pub mod ports;
 /// Where a router's routes come from.

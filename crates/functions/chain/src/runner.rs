@@ -27,6 +27,7 @@ use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::Feed;
 use crate::file::ChainFile;
+use crate::health::Health;
 use crate::ports::Ports;
 use crate::socket::{self, FigureSocket};
 use crate::swap::Swapper;
@@ -84,6 +85,8 @@ pub struct Chain {
     tables: Option<Tables>,
     /// Tunnels that all slices share.
     gateway: Option<Arc<Gateway>>,
+    /// Servers of its balancer.
+    health: Health,
     socket: FigureSocket,
     /// Rung by threads that want neighbours.
     doorbell: Arc<EventFd>,
@@ -131,6 +134,7 @@ impl Chain {
             threads: Vec::new(),
             tables,
             gateway,
+            health: Health::of(file, &Health::default()),
             socket,
             doorbell: Arc::new(EventFd::new()?),
             stop: Arc::new(AtomicBool::new(false)),
@@ -171,6 +175,7 @@ impl Chain {
             self.doorbell.drain();
             self.follow(clock::now(), &is_over, tell)?;
             self.look_after_threads(tell)?;
+            self.look_after_servers(clock::now(), tell)?;
             self.socket.answer(|| self.figures());
         }
         Ok(())

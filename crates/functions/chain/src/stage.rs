@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use base::{Nanos, PortId};
 use calisto_nf::router::Wanted;
-use calisto_nf::{Acl, Esp, FibChange, Firewall, Function, L2, Nat, Policer, Router, Verdicts};
+use calisto_nf::{
+    Acl, Balancer, Esp, FibChange, Firewall, Function, L2, Nat, Policer, Router, Verdicts,
+};
 use crypto::IpsecMb;
 use shm::{Batch, Frame};
 
@@ -20,6 +22,7 @@ pub(crate) enum Stage {
     Firewall(Box<Firewall>),
     Esp(Box<Esp<IpsecMb>>),
     Nat(Box<Nat>),
+    Balancer(Box<Balancer>),
 }
 
 impl Stage {
@@ -32,6 +35,7 @@ impl Stage {
             Self::Firewall(firewall) => &**firewall,
             Self::Esp(esp) => &**esp,
             Self::Nat(nat) => &**nat,
+            Self::Balancer(balancer) => &**balancer,
         }
     }
 
@@ -50,6 +54,7 @@ impl Stage {
             (Self::Firewall(new), Self::Firewall(old)) => new.take_over(old),
             (Self::Esp(new), Self::Esp(old)) => new.take_over(old),
             (Self::Nat(new), Self::Nat(old)) => new.take_over(old),
+            (Self::Balancer(new), Self::Balancer(old)) => new.take_over(old),
             // Named one by one, so that a new kind cannot be forgotten above.
             (
                 Self::Router(_)
@@ -58,7 +63,8 @@ impl Stage {
                 | Self::L2(_)
                 | Self::Firewall(_)
                 | Self::Esp(_)
-                | Self::Nat(_),
+                | Self::Nat(_)
+                | Self::Balancer(_),
                 _,
             ) => {}
         }
@@ -84,14 +90,17 @@ impl Stage {
             Self::Firewall(firewall) => firewall.process(batch, verdicts, now),
             Self::Esp(esp) => esp.process(batch, verdicts, now),
             Self::Nat(nat) => nat.process(batch, verdicts, now),
+            Self::Balancer(balancer) => balancer.process(batch, verdicts, now),
         }
     }
 
     /// Shows it what is to leave, once the last stage has decided.
     #[inline]
     pub(crate) fn leave(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) {
-        if let Self::Nat(nat) = self {
-            nat.leave(batch, verdicts, now);
+        match self {
+            Self::Nat(nat) => nat.leave(batch, verdicts, now),
+            Self::Balancer(balancer) => balancer.leave(batch, verdicts, now),
+            _ => {}
         }
     }
 

@@ -10,6 +10,8 @@
 mod counters;
 /// Permitting and denying by rules.
 pub mod acl;
+/// Sharing services among servers.
+pub mod balancer;
 mod bucket;
 /// What the functions' capacity is measured with.
 pub mod capacity;
@@ -46,6 +48,7 @@ pub mod track;
 mod verdict;
 
 pub use acl::Acl;
+pub use balancer::Balancer;
 pub use esp::Esp;
 pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use firewall::Firewall;

@@ -7,6 +7,7 @@ const FILES: &[(&str, &str)] = &[
     ("router", include_str!("router.rs")),
     ("acl", include_str!("acl.rs")),
     ("policer", include_str!("policer.rs")),
+    ("balancer", include_str!("balancer.rs")),
     ("nat", include_str!("nat.rs")),
     ("firewall", include_str!("firewall.rs")),
 ];

@@ -15,16 +15,16 @@
 //!
 //! PARAMETERS
 //!   outside          ports of the slice, as ["eth2"]: what leaves by them is translated
-//!   addresses        ours, 1 to 64, as ["192.0.2.7"], with the whole of them for the chain: of one that
-//!                    this host has too, the kernel gets nothing more but ARP, which it answers
+//!   addresses        ours, 1 to 64, as ["192.0.2.7"], the chain's whole: of one that this host has
+//!                    too, the kernel gets nothing more but ARP, which it answers
 //!   inside           networks whose hosts are translated; 10.0.0.0/8, 172.16.0.0/12,
 //!                    192.168.0.0/16 and 100.64.0.0/10
-//!   filtering        "address_and_port": only an end that was spoken to gets in; or "endpoint": anybody
-//!                    gets in by a port that is in use; address_and_port
+//!   filtering        "address_and_port": only an end that was spoken to gets in; or "endpoint":
+//!                    anybody gets in by a port that is in use; address_and_port
 //!   ports_each       ports of each protocol of one subscriber, 64 to 64512; 2048
 //!   connections      connections that there is room for, 1 to 16777216; 262144
-//!   unanswered_each  of one source, those that nobody has answered, of TCP those whose handshake is
-//!                    not over; 1024
+//!   unanswered_each  of one source, those that nobody has answered, of TCP those whose handshake
+//!                    is not over; 1024
 //!   picks_up         whether TCP connections that began before are taken up; false
 //!
 //! COUNTERS
@@ -41,8 +41,9 @@
 //!
 //! LIMITS
 //!   The chain has one slice, and a router. TCP, UDP and ICMP only. Protocols that name ports or
-//!   addresses in their payload (FTP in active mode, SIP) have no help. ICMP errors in fragments are
-//!   dropped; a later fragment that comes before its first one is. Ports below 1024 are not given.
+//!   addresses in their payload (FTP in active mode, SIP) have no help. ICMP errors in fragments
+//!   are dropped; a later fragment that comes before its first one is. Ports below 1024 are not
+//!   given.
 //!   Hosts outside cannot begin a connection by a port that is not in use. When all connections are
 //!   in use, one of 32 drawn at random gives way that nobody has answered; when all blocks of ports
 //!   are, one in which no mapping was ever answered. A connection takes 112 bytes, a mapping 56, an
@@ -114,8 +115,8 @@ impl Nat {
         }
     }
 
-    /// Goes on with the counters of `before`, whose place it takes, and with its connections, unless
-    /// addresses or limits are others.
+    /// Goes on with the counters of `before`, whose place it takes, and with its connections,
+    /// unless addresses or limits are others.
     pub fn take_over(&mut self, before: &mut Self) {
         self.counters = before.counters;
         let (new, old) = (&self.settings, &before.settings);
@@ -226,7 +227,7 @@ impl Nat {
         self.read_ended();
         if let Seen::Known { id, .. } = seen {
             if let Some(place) = self.mappings.marked(self.track.mark(id)) {
-                if self.track.is_answered(id) {
+                if self.track.is_in_use(id) {
                     self.mappings.note_answer(place);
                 }
                 return Ok((place, id));

@@ -39,7 +39,8 @@ use table::{Entry, Table};
 
 /// The most connections that a table may have room for.
 pub const CONNECTIONS_MAX: usize = 1 << 24;
-/// Marks of connections that have ended which wait for whoever reads them: as many as one call ends.
+/// Marks of connections that have ended which wait for whoever reads them: as many as one call
+/// ends.
 const ENDED_MAX: usize = 64;
 
 /// What an operator may choose.
@@ -127,8 +128,8 @@ impl Track {
         }
     }
 
-    /// A table that keeps the marks of connections that have ended until [`Self::take_ended`], which
-    /// is to follow each call that may end some.
+    /// A table that keeps the marks of connections that have ended until [`Self::take_ended`],
+    /// which is to follow each call that may end some.
     pub(crate) fn telling_ended(settings: &TrackSettings) -> Self {
         Self { tells_ended: true, ..Self::new(settings) }
     }
@@ -139,10 +140,11 @@ impl Track {
         self.ended.pop()
     }
 
-    /// Whether a connection is known to be none of a forged source: see [`Self::open`].
+    /// Whether a connection has gone both ways and on: one answer proves nothing, because an open
+    /// port answers whoever lies about his address.
     #[inline]
-    pub(crate) fn is_answered(&self, id: ConnectionId) -> bool {
-        self.table.get(id).is_some_and(Entry::is_answered)
+    pub(crate) fn is_in_use(&self, id: ConnectionId) -> bool {
+        self.table.get(id).is_some_and(|entry| entry.is_answered() && entry.is_lasting)
     }
 
     fn forget(&mut self, gone: &Entry) {

@@ -1,6 +1,7 @@
 //! `[[function]]`: one function of a chain and its settings.
 
 mod acl;
+mod balancer;
 mod esp;
 mod firewall;
 mod l2;
@@ -10,6 +11,7 @@ mod router;
 mod selector;
 
 pub use acl::AclPart;
+pub use balancer::{BalancerPart, Check};
 pub use esp::EspPart;
 pub use firewall::FirewallPart;
 pub use l2::{L2Part, LinkPart};
@@ -60,6 +62,8 @@ kinds! {
     "esp" Esp(EspPart) esp::read,
     /// Lets hosts with private addresses share others.
     "nat" Nat(NatPart) nat::read,
+    /// Shares services among servers.
+    "balancer" Balancer(BalancerPart) balancer::read,
 }
 
 pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError> {
@@ -77,7 +81,7 @@ pub(crate) fn agree(
     let mut seen: Vec<&str> = Vec::new();
     for (function, line) in functions {
         let kind = function.kind();
-        if seen.contains(&kind) && matches!(kind, "router" | "l2" | "esp" | "nat") {
+        if seen.contains(&kind) && matches!(kind, "router" | "l2" | "esp" | "nat" | "balancer") {
             let says = format!("is {kind:?} once more: a chain has one {kind} at most");
             return Err(source.error(Some(*line), "function.kind", says));
         }
@@ -95,7 +99,12 @@ pub(crate) fn agree(
             l2::agree(source, *line, slice, l2)?;
         }
         if let FunctionPart::Nat(nat) = function {
-            nat::agree(source, *line, slices, functions, nat)?;
+            let is_router =
+                |(part, _): &(FunctionPart, usize)| matches!(part, FunctionPart::Router(_));
+            nat::agree(source, *line, slices, functions.iter().any(is_router), nat)?;
+        }
+        if let FunctionPart::Balancer(balancer) = function {
+            balancer::agree(source, *line, slices.len(), balancer)?;
         }
         seen.push(kind);
     }

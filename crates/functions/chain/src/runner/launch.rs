@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use base::PortId;
 use calisto_nf::RibError;
+use calisto_nf::balancer::{Forwarding, Service};
 use calisto_nf::esp::Gateway;
 use calisto_slice::{Slice, SliceSpec};
 use port::{AnyPort, Judge, Port, PortSpec};
@@ -54,13 +55,27 @@ pub(super) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gate
 /// forged.
 pub(super) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> BTreeSet<IpAddr> {
     let tunnels = gateway.into_iter().flat_map(Gateway::own_addresses);
-    tunnels.chain(taken(file)).collect()
+    let of_service = |service: &Service| match service.forwarding {
+        Forwarding::Ipip { source } => Some(IpAddr::V4(source)),
+        Forwarding::Nat | Forwarding::Link => None,
+    };
+    let of_function = |function: &FunctionPart| match function {
+        FunctionPart::Balancer(part) => {
+            part.settings.services.iter().filter_map(of_service).collect()
+        }
+        _ => Vec::new(),
+    };
+    let wrapping = file.functions.iter().flat_map(of_function);
+    tunnels.chain(taken(file)).chain(wrapping).collect()
 }
 
 /// Addresses that are the chain's, whether this host has them too or not.
 pub(super) fn taken(file: &ChainFile) -> BTreeSet<IpAddr> {
     let of_function = |function: &FunctionPart| match function {
         FunctionPart::Nat(nat) => nat.settings.addresses.clone(),
+        FunctionPart::Balancer(part) => {
+            part.settings.services.iter().map(|service| *service.address.ip()).collect()
+        }
         _ => Vec::new(),
     };
     file.functions.iter().flat_map(of_function).map(IpAddr::V4).collect()
@@ -186,6 +201,8 @@ pub(super) fn threads(
         ports: &chain.ports,
         tables: chain.tables.as_ref(),
         gateway: chain.gateway.as_ref(),
+        health: &chain.health,
+        follows: false,
     };
     let all_stages = all_stages(&parts, file, &|_| false)?;
     for ((part, (slice, filter)), stages) in file.slices.iter().zip(slices).zip(all_stages) {

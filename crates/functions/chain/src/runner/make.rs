@@ -5,14 +5,15 @@ use std::sync::Arc;
 use calisto_nf::esp::Gateway;
 use calisto_nf::l2::Link;
 use calisto_nf::router::RouterSettings;
-use calisto_nf::{Acl, Esp, Fib, Firewall, L2, Nat, Policer, Router};
+use calisto_nf::{Acl, Balancer, Esp, Fib, Firewall, L2, Nat, Policer, Router};
 use crypto::IpsecMb;
 
 use crate::error::ChainError;
 use crate::file::{
-    AclPart, ChainFile, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, NatPart,
-    PolicerPart, RouterPart,
+    AclPart, BalancerPart, ChainFile, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart,
+    NatPart, PolicerPart, RouterPart,
 };
+use crate::health::Health;
 use crate::ports::Ports;
 use crate::stage::Stage;
 use crate::tables::Tables;
@@ -23,6 +24,9 @@ pub(super) struct Parts<'a> {
     /// None: routers begin with empty ones.
     pub(super) tables: Option<&'a Tables>,
     pub(super) gateway: Option<&'a Arc<Gateway>>,
+    pub(super) health: &'a Health,
+    /// Each function takes the place of one that differs in what is known of servers alone.
+    pub(super) follows: bool,
 }
 
 /// The functions of all slices; stand-ins for those that `are_kept`, by their place.
@@ -69,6 +73,7 @@ fn stages(
             (FunctionPart::Firewall(firewall), _) => firewall_of(firewall, parts.ports),
             (FunctionPart::Esp(esp), _) => esp_of(esp, parts),
             (FunctionPart::Nat(nat), _) => nat_of(nat, parts.ports),
+            (FunctionPart::Balancer(balancer), _) => balancer_of(balancer, parts),
         }
     };
     file.functions.iter().enumerate().map(make).collect()
@@ -148,4 +153,15 @@ fn nat_of(part: &NatPart, ports: &Ports) -> Result<Stage, ChainError> {
     settings.outside = part.outside.iter().filter_map(|name| ports.named(name)).collect();
     settings.track.seed = u64::from_ne_bytes(sys::random::bytes()?);
     Ok(Stage::Nat(Box::new(Nat::new(&settings))))
+}
+
+fn balancer_of(part: &BalancerPart, parts: &Parts) -> Result<Stage, ChainError> {
+    let mut settings = part.settings.clone();
+    settings.seed = u64::from_ne_bytes(sys::random::bytes()?);
+    let is_well = |service, server| parts.health.is_well(service, server);
+    let balancer = match parts.follows {
+        true => Balancer::following(&settings, is_well),
+        false => Balancer::new(&settings, is_well),
+    };
+    Ok(Stage::Balancer(Box::new(balancer)))
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::Nanos;
 use calisto_nf::esp::Gateway;
 use sys::clock;
 
@@ -12,6 +13,7 @@ use super::make::{Parts, all_stages};
 use super::{Chain, Event, launch};
 use crate::error::ChainError;
 use crate::file::{ChainFile, FunctionPart};
+use crate::health::Health;
 use crate::stage::Stage;
 use crate::swap::{Origin, Swap};
 use crate::tunnels;
@@ -44,12 +46,20 @@ impl Chain {
             (Some(tables), Some(router)) => Some(tables.prepare(router, folder)?),
             _ => None,
         };
-        let parts = Parts { ports: &self.ports, tables: None, gateway: gateway.as_ref() };
+        let health = Health::of(file, &self.health);
+        let parts = Parts {
+            ports: &self.ports,
+            tables: None,
+            gateway: gateway.as_ref(),
+            health: &health,
+            follows: false,
+        };
         let is_same = |place: usize| matches!(origins.get(place), Some(Origin::Same(_)));
         let all = all_stages(&parts, file, &is_same)?;
         // From here on nothing can fail but a thread that has ended.
         self.hand_over(all, &origins)?;
         self.gateway = gateway;
+        self.health = health;
         if let (Some(tables), Some(prepared)) = (&mut self.tables, prepared) {
             tables.commit(prepared, senders)?;
         }
@@ -62,6 +72,41 @@ impl Chain {
         }
         tell(Event::Reloaded { functions: file.functions.len() });
         Ok(())
+    }
+
+    /// Asks the servers of a balancer whether they are well, and puts those that have changed in
+    /// force.
+    pub(super) fn look_after_servers(
+        &mut self,
+        now: Nanos,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), ChainError> {
+        let mut have_changed = false;
+        self.health.turn(now, |server, is_well| {
+            have_changed = true;
+            let what = if is_well { "is well" } else { "is not well: it gets no new flows" };
+            tell(Event::Note(format!("the server {server} {what}")));
+        });
+        if !have_changed {
+            return Ok(());
+        }
+        let is_balancer = |place: usize| {
+            matches!(self.file.functions.get(place), Some(FunctionPart::Balancer(_)))
+        };
+        let origin = |place| match is_balancer(place) {
+            true => Origin::After(place),
+            false => Origin::Same(place),
+        };
+        let origins: Vec<Origin> = (0..self.file.functions.len()).map(origin).collect();
+        let parts = Parts {
+            ports: &self.ports,
+            tables: None,
+            gateway: self.gateway.as_ref(),
+            health: &self.health,
+            follows: true,
+        };
+        let all = all_stages(&parts, &self.file, &|place| !is_balancer(place))?;
+        self.hand_over(all, &origins)
     }
 
     /// The tunnels of the new file, which go on where those of the old one are.

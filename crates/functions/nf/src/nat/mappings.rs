@@ -8,28 +8,11 @@ mod blocks;
 
 use crate::places::{Keyed, Places};
 use crate::track::hash_of;
-use blocks::{Block, Outside, Subscriber, free_port};
+pub(super) use blocks::Class;
+use blocks::{BLOCK, BLOCKS, Block, CLASSES, FIRST, NOBODY, NONE, Outside, Subscriber, free_port};
 
-/// Ports of a block: those of one word.
-pub(super) const BLOCK: usize = 64;
-/// The first port that is given: those below are of servers (RFC 4787 section 4.2.1).
-const FIRST: usize = 1024;
-const BLOCKS: usize = 65_536 / BLOCK;
-/// TCP, UDP and ICMP, which have ports of their own each.
-const CLASSES: usize = 3;
 /// Blocks that are drawn to find one that gives way.
 const DRAWN: usize = 32;
-const NONE: u16 = u16::MAX;
-const NOBODY: u32 = u32::MAX;
-
-/// What has ports, or identifiers, of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    Tcp,
-    Udp,
-    Icmp,
-}
-
 /// An end inside, and the one outside that stands for it whatever the other end is (RFC 4787
 /// section 4.1).
 #[derive(Clone, Copy, Debug)]

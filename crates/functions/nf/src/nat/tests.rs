@@ -302,6 +302,7 @@ fn forged_sources_take_no_block_for_good_and_leave_those_in_use() {
     let mut nat = Nat::new(&settings(|all| all.track.connections = 1 << 16));
     let one = outer(&mut nat, HOST, THERE);
     assert!(back(&mut nat, &udp([THERE, &one], b"answer")).is_some());
+    assert_eq!(outer(&mut nat, HOST, THERE), one);
     let mut frames = Frames::new();
     for number in 0..5000_u32 {
         let source = Ipv4Addr::from_bits(0x0a80_0000 + number);
@@ -312,6 +313,12 @@ fn forged_sources_take_no_block_for_good_and_leave_those_in_use() {
         nat.leave(&mut batch, &mut verdicts, Nanos::from_secs(1000));
         assert_eq!(verdicts[0], Verdict::Out(OUTSIDE), "{number}: {:?}", nat.counts());
         frames.give(batch);
+    }
+    // An open port answers liars, once.
+    for number in 5000..6200_u32 {
+        let liar = format!("{}:7", Ipv4Addr::from_bits(0x0a80_0000 + number));
+        let end = outer(&mut nat, &liar, THERE);
+        assert!(back(&mut nat, &udp([THERE, &end], b"answer")).is_some());
     }
     nat.mappings.check();
     assert_eq!(nat.mappings.len().1, 1008, "all blocks of the address, and no more");

@@ -90,6 +90,15 @@ impl Packet {
         }
     }
 
+    /// The flags of a TCP segment.
+    #[inline]
+    pub(crate) const fn tcp_flags(&self) -> Option<u8> {
+        match &self.kind {
+            Kind::Tcp(segment) => Some(segment.flags),
+            _ => None,
+        }
+    }
+
     /// Whether it is a later fragment, which names no ports.
     #[inline]
     pub(crate) fn is_later_fragment(&self) -> bool {

@@ -7,7 +7,6 @@ use calisto_nf::nat::{ADDRESSES_MAX, Filtering, INSIDE_MAX, NatSettings, PORTS_E
 use calisto_nf::track::{CONNECTIONS_MAX, TrackSettings};
 use toml::de::DeValue;
 
-use super::FunctionPart;
 use super::firewall::interface;
 use crate::file::FileError;
 use crate::file::section::{Section, Source, flag, list, number, word};
@@ -70,17 +69,17 @@ fn prefix(value: &DeValue<'_>) -> Result<Prefix, String> {
     read.ok_or_else(|| "an IPv4 prefix, such as \"10.0.0.0/8\"".to_owned())
 }
 
-/// It needs a router, and one slice, to which both directions of all connections come; ports outside
-/// are ports of it.
+/// It needs a router, and one slice, to which both directions of all connections come; ports
+/// outside are ports of it.
 pub(super) fn agree(
     source: &Source<'_>,
     line: usize,
     slices: &[(SlicePart, usize)],
-    functions: &[(FunctionPart, usize)],
+    has_router: bool,
     part: &NatPart,
 ) -> Result<(), FileError> {
     let refused = |field: &str, says: String| Err(source.error(Some(line), field, says));
-    if !functions.iter().any(|(function, _)| matches!(function, FunctionPart::Router(_))) {
+    if !has_router {
         return refused(
             "function.kind",
             "is \"nat\", which needs a router: put one at the end of the chain".to_owned(),

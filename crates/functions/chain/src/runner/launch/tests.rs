@@ -5,6 +5,7 @@ use calisto_nf::{Verdict, Verdicts};
 use shm::{Batch, FramePool, PoolConfig};
 
 use super::*;
+use crate::health::Health;
 use crate::ports::PortInterface;
 
 const FILE: &str = r#"
@@ -31,7 +32,13 @@ fn the_rate_of_a_policer_is_that_of_all_slices_together() {
         PortInterface { name, index, mac: [2, 0, 0, 0, 0, 1], mtu: 1500 }
     };
     let ports = Ports::new(vec![interface("a", 1), interface("b", 2)]);
-    let parts = Parts { ports: &ports, tables: None, gateway: None };
+    let parts = Parts {
+        ports: &ports,
+        tables: None,
+        gateway: None,
+        health: &Health::default(),
+        follows: false,
+    };
     let mut all = all_stages(&parts, &file, &|_| false).expect("functions");
     assert_eq!(all.len(), 2);
     let pool = FramePool::new(PoolConfig { frames: 16, chunk_bytes: 2048, numa_node: None });

@@ -56,7 +56,13 @@ fn counters_hits_and_levels_outlive_a_change_of_the_rules_around_them() {
         PortInterface { name, index, mac: [2, 0, 0, 0, 0, 1], mtu: 1500 }
     };
     let ports = Ports::new(vec![interface("a", 1), interface("b", 2)]);
-    let made = Parts { ports: &ports, tables: None, gateway: None };
+    let made = Parts {
+        ports: &ports,
+        tables: None,
+        gateway: None,
+        health: &Health::default(),
+        follows: false,
+    };
     let old = parts(&format!("{}{LIMIT}{L2}", acl(DENY)));
     let mut running = all_stages(&made, &old, &|_| false).expect("functions").remove(0);
     let pool = FramePool::new(PoolConfig { frames: 16, chunk_bytes: 2048, numa_node: None });

@@ -1,7 +1,24 @@
 //! Blocks of ports, whose they are, and which of their ports are free.
 
-use super::{BLOCK, BLOCKS, CLASSES, Class, FIRST, NOBODY, NONE};
 use crate::places::Keyed;
+
+/// Ports of a block: those of one word.
+pub(super) const BLOCK: usize = 64;
+/// The first port that is given: those below are of servers (RFC 4787 section 4.2.1).
+pub(super) const FIRST: usize = 1024;
+pub(super) const BLOCKS: usize = 65_536 / BLOCK;
+/// TCP, UDP and ICMP, which have ports of their own each.
+pub(super) const CLASSES: usize = 3;
+pub(super) const NONE: u16 = u16::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// What has ports, or identifiers, of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::nat) enum Class {
+    Tcp,
+    Udp,
+    Icmp,
+}
 
 #[derive(Debug)]
 pub(super) struct Subscriber {
