@@ -54,6 +54,9 @@ pub struct Service {
     pub servers: Vec<Server>,
 }
 
+/// A ring and the servers that it names by their places.
+type Previous = (Box<[u16]>, Vec<(u32, u16)>);
+
 /// A service with its ring.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -65,7 +68,7 @@ pub(super) struct Running {
     weights: Vec<u32>,
     ring: Box<[u16]>,
     /// The ring and servers of before, and until when they count.
-    previous: Option<(Box<[u16]>, Vec<(u32, u16)>)>,
+    previous: Option<Previous>,
     pub(super) previous_until: Nanos,
 }
 

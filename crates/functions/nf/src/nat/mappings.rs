@@ -275,7 +275,7 @@ impl Mappings {
         }
         let free = &mut self.pool[usize::from(pool)].free;
         // Which one, nobody can foretell (RFC 6056).
-        (!free.is_empty()).then(|| free.swap_remove(random as usize % free.len()))
+        (!free.is_empty()).then(|| free.swap_remove(random % free.len()))
     }
 
     /// Ends all mappings of a block, of some that are drawn, that nobody has answered.

@@ -59,7 +59,7 @@ impl Outside {
         let none = Block { used: [0; CLASSES], subscriber: NOBODY, next: NONE, answered: 0 };
         Self {
             address,
-            by_port: [const { () }; CLASSES].map(|()| vec![0; 65_536].into()),
+            by_port: std::array::from_fn(|_| vec![0; 65_536].into()),
             blocks: vec![none; BLOCKS].into(),
             free: ((FIRST / BLOCK) as u16..BLOCKS as u16).collect(),
         }
