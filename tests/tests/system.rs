@@ -8,6 +8,7 @@ mod architecture;
 mod attach_server;
 mod attachment;
 mod bad_input;
+mod balancer;
 mod batch;
 mod chain;
 mod command;
