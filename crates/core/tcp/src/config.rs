@@ -188,20 +188,6 @@ pub struct FlowOptions {
     pub defer_accept: u8,
 }
 
-impl FlowOptions {
-    /// Timeouts of a SYN-ACK until at least that many seconds are over, as Linux counts them: the
-    /// first is a second, each is twice the one before, and none is more than two minutes.
-    pub fn timeouts_in(seconds: u32) -> u8 {
-        let (mut timeout, mut over, mut count) = (1_u32, 0_u32, 0_u8);
-        while over < seconds && count < u8::MAX {
-            over = over.saturating_add(timeout);
-            timeout = (timeout * 2).min(120);
-            count += 1;
-        }
-        count
-    }
-}
-
 impl Default for FlowOptions {
     fn default() -> Self {
         Self {

@@ -37,6 +37,8 @@ mod ring;
 mod server;
 #[cfg(not(loom))]
 mod slot;
+#[cfg(not(loom))]
+mod slot_state;
 
 pub use budget::Budget;
 pub use free_indexes::FreeIndexes;
@@ -52,9 +54,8 @@ pub use {
     record::{HEADER_BYTES, PAYLOAD_MAX, Record},
     ring::{RingDesc, RingMemory},
     server::SocketServer,
-    slot::{
-        Address, Asks, Kind, OPTIONS, SlotInfo, SlotOption, SlotState, SlotWords, TX_GROW_SHIFT,
-    },
+    slot::{Address, Asks, OPTIONS, SlotInfo, SlotOption, SlotWords, TX_GROW_SHIFT},
+    slot_state::{Kind, SlotState},
 };
 
 #[cfg(all(test, not(loom)))]

@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pid
 use sys::signal_fd::SignalFd;
 
 use crate::confinement::{self, Role};
-use copies::{copies_of, receive_copy, send_copy};
+use copies::{COPIES, NO_MORE, copies_of, receive_copy, send_copy};
 
 /// The argument with which this program is started again as the process that looks.
 pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
@@ -32,12 +32,6 @@ pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
 /// A question is this byte; an answer is a count and its cookies, a count and its numbers
 /// of processes, each eight bytes.
 const QUESTION: u8 = b'?';
-
-/// Another question: this byte, a count and numbers of processes, each eight bytes. The answer is
-/// the number of a process with a copy of a socket of it beside it, again and again, and then
-/// [`NO_MORE`].
-const COPIES: u8 = b'C';
-const NO_MORE: u64 = u64::MAX;
 
 /// Processes of one question for copies, at most.
 const COPIED_MAX: usize = 1024;
@@ -380,5 +374,39 @@ mod tests {
         let (mut here, first) = (OpenSockets::Here, 1);
         let is_unseen = look().expect("root may").unseen.contains(&u64::from(first));
         assert_eq!(here.cookies([first]).is_err(), is_unseen);
+    }
+
+    #[test]
+    fn a_copy_of_a_socket_comes_with_its_process_and_is_that_socket() {
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+            None,
+        );
+        let socket = socket.expect("descriptors are left");
+        let cookie = |socket: &OwnedFd| sys::socket::cookie_of(socket.as_fd()).expect("a socket");
+        let own = std::process::id();
+        let (mut ours, theirs) = UnixStream::pair().expect("descriptors are left");
+        let question = [[COPIES].as_slice(), &1_u64.to_le_bytes(), &u64::from(own).to_le_bytes()];
+        let question = question.concat();
+        let out = theirs.try_clone().expect("descriptors are left");
+        let asked = std::thread::spawn(move || {
+            let give = |pid, copy: OwnedFd| send_copy(theirs.as_fd(), pid, copy.as_fd());
+            answer(question.as_slice(), out, give)
+        });
+        let mut found = false;
+        while let Some((pid, copy)) = receive_copy(&mut ours).expect("an answer") {
+            found |= pid == own && cookie(&copy) == cookie(&socket);
+        }
+        asked.join().expect("it does not panic").expect("it is answered");
+        assert!(found);
+        let mut here = 0;
+        OpenSockets::Here
+            .copies(&[own], |_, _| {
+                here += 1;
+                false
+            })
+            .expect("it is here");
+        assert_eq!(here, 1, "who has enough gets no more");
     }
 }

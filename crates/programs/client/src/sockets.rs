@@ -48,6 +48,7 @@ mod send;
 mod session;
 mod slot;
 mod socket;
+mod stretch;
 mod tcp_listener;
 mod tcp_stream;
 /// TCP for tokio.

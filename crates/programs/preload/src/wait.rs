@@ -35,8 +35,8 @@ pub(crate) enum Ended {
     Replaced,
 }
 
-/// A socket's connection was given to the kernel: returns when its number is the kernel's, and calls
-/// can be made of that.
+/// A socket's connection was given to the kernel: returns when its number is the kernel's, and
+/// calls can be made of that.
 #[cold]
 pub(crate) fn given(fd: c_int, held: &Held) {
     // Another thread may be about to do that.

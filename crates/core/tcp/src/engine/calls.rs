@@ -80,6 +80,18 @@ impl std::error::Error for CallError {}
 const PORTS: std::ops::Range<u16> = 32_768..61_000;
 
 impl FlowOptions {
+    /// Timeouts of a SYN-ACK until at least that many seconds are over, as Linux counts them: the
+    /// first is a second, each is twice the one before, and none is more than two minutes.
+    pub fn timeouts_in(seconds: u32) -> u8 {
+        let (mut timeout, mut over, mut count) = (1_u32, 0_u32, 0_u8);
+        while over < seconds && count < u8::MAX {
+            over = over.saturating_add(timeout);
+            timeout = (timeout * 2).min(120);
+            count += 1;
+        }
+        count
+    }
+
     /// With ring sizes that can be: what is outside 8 to 30 becomes the nearer of the two.
     pub(crate) fn mended(self) -> Self {
         Self {

@@ -7,7 +7,7 @@ use super::free_indexes::FreeIndexes;
 use super::heap::Heap;
 use super::layout::{SocketMemory, SocketSizes};
 use super::quota::Quota;
-use super::slot::Kind;
+use super::slot_state::Kind;
 use crate::region::RegionError;
 
 /// A region that the daemon has made: shared by its threads.

@@ -1,4 +1,5 @@
-//! Copies of sockets on their way between the two processes: a word each, and a descriptor beside it.
+//! Copies of sockets on their way between the two processes: a word each, and a descriptor beside
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +14,11 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use super::NO_MORE;
+/// Another question: this byte, a count and numbers of processes, each eight bytes. The answer is
+/// the number of a process with a copy of a socket of it beside it, again and again, and then
+/// [`NO_MORE`].
+pub(super) const COPIES: u8 = b'C';
+pub(super) const NO_MORE: u64 = u64::MAX;
 
 /// The next copy of an answer; nothing: that was all.
 pub(super) fn receive_copy(from: &UnixStream) -> io::Result<Option<(u32, OwnedFd)>> {
@@ -71,47 +76,4 @@ pub(super) fn copies_of(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_of_a_socket_comes_with_its_process_and_is_that_socket() {
-        let socket = rustix::net::socket(
-            rustix::net::AddressFamily::INET,
-            rustix::net::SocketType::STREAM,
-            None,
-        );
-        let socket = socket.expect("descriptors are left");
-        let cookie = |socket: &OwnedFd| sys::socket::cookie_of(socket.as_fd()).expect("a socket");
-        let own = std::process::id();
-        let (mut ours, theirs) = UnixStream::pair().expect("descriptors are left");
-        let question = [
-            [super::super::COPIES].as_slice(),
-            &1_u64.to_le_bytes(),
-            &u64::from(own).to_le_bytes(),
-        ];
-        let question = question.concat();
-        let out = theirs.try_clone().expect("descriptors are left");
-        let asked = std::thread::spawn(move || {
-            let give = |pid, copy: OwnedFd| send_copy(theirs.as_fd(), pid, copy.as_fd());
-            super::super::answer(question.as_slice(), out, give)
-        });
-        let mut found = false;
-        while let Some((pid, copy)) = receive_copy(&mut ours).expect("an answer") {
-            found |= pid == own && cookie(&copy) == cookie(&socket);
-        }
-        asked.join().expect("it does not panic").expect("it is answered");
-        assert!(found);
-        let mut here = 0;
-        super::super::OpenSockets::Here
-            .copies(&[own], |_, _| {
-                here += 1;
-                false
-            })
-            .expect("it is here");
-        assert_eq!(here, 1, "who has enough gets no more");
-    }
 }

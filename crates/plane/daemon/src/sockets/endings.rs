@@ -4,12 +4,15 @@ use base::Nanos;
 use sys::SysError;
 use sys::socket_end::SocketEnds;
 
+use super::given::Given;
 use super::names::SlotKey;
 
 /// What is heard and guessed of ends.
 pub(super) struct Endings {
     pub(super) ends: SocketEnds,
     pub(super) suspects: Vec<Suspects>,
+    /// Connections that have ended here and go on in the kernel.
+    pub(super) given: Given,
 }
 
 /// Connections of an application that no descriptor may stand for.
@@ -34,7 +37,7 @@ impl Endings {
     /// # Errors
     /// The kernel's netlink socket cannot be opened.
     pub(super) fn watch() -> Result<Self, SysError> {
-        Ok(Self { ends: SocketEnds::watch()?, suspects: Vec::new() })
+        Ok(Self { ends: SocketEnds::watch()?, suspects: Vec::new(), given: Given::new() })
     }
 
     /// Notes that there is reason to look again at what is suspected of an application. False:

@@ -2,15 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use super::peer_ends::PeerEnds;
+
 /// Connections that no worker has any more, by application: their slots are taken still.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Given {
+    pub(super) peer_ends: PeerEnds,
     slots: BTreeMap<u16, u32>,
     given: u64,
     kept: u64,
 }
 
 impl Given {
+    /// None yet, in this thread's network namespace.
+    pub(super) fn new() -> Self {
+        Self { peer_ends: PeerEnds::open(), slots: BTreeMap::new(), given: 0, kept: 0 }
+    }
+
     /// The kernel goes on with one.
     pub(super) fn add(&mut self, app: u16) {
         *self.slots.entry(app).or_default() += 1;

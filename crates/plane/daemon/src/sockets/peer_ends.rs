@@ -20,11 +20,11 @@ const LOOK_EVERY: Duration = Duration::from_micros(50);
 #[derive(Debug)]
 pub(super) struct PeerEnds {
     /// Of IPv4 and of IPv6; without CAP_NET_RAW there are none.
-    ways: [Option<OwnedFd>; 2],
+    senders: [Option<OwnedFd>; 2],
 }
 
 impl PeerEnds {
-    /// Opens the ways, in this thread's network namespace.
+    /// Opens the sockets for that, in this thread's network namespace.
     pub(super) fn open() -> Self {
         // Such a socket sends packets with their headers, and receives nothing.
         let protocol = Some(rustix::net::ipproto::RAW);
@@ -33,7 +33,7 @@ impl PeerEnds {
                 rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol);
             made.ok()
         };
-        Self { ways: [AddressFamily::INET, AddressFamily::INET6].map(open) }
+        Self { senders: [AddressFamily::INET, AddressFamily::INET6].map(open) }
     }
 
     /// Has `socket`, which goes on with a connection whose peer has closed, hear of that.
@@ -44,8 +44,8 @@ impl PeerEnds {
         let failed = |errno, advice: &'static str| {
             SysError::new("tell the kernel that a peer has closed its side", errno, advice)
         };
-        let way = self.ways[usize::from(repair.key.is_ipv6())].as_ref();
-        let way = way.ok_or_else(|| failed(Errno::PERM, "CAP_NET_RAW is needed"))?;
+        let sender = self.senders[usize::from(repair.key.is_ipv6())].as_ref();
+        let sender = sender.ok_or_else(|| failed(Errno::PERM, "CAP_NET_RAW is needed"))?;
         let mut frame = [0; 128];
         let fin = TcpSegment {
             source_mac: [0; 6],
@@ -64,7 +64,7 @@ impl PeerEnds {
         let packet = &frame[usize::from(ethernet::HEADER_BYTES)..length];
         // The port of a raw socket's address is a protocol's number, or zero.
         let to = SocketAddr::new(repair.key.destination().ip(), 0);
-        rustix::net::sendto(way.as_fd(), packet, SendFlags::DONTWAIT, &to)
+        rustix::net::sendto(sender.as_fd(), packet, SendFlags::DONTWAIT, &to)
             .map_err(|errno| failed(errno, ""))?;
         let begun = Instant::now();
         while !sys::tcp_repair::has_heard_end(socket) {

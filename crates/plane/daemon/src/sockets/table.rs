@@ -42,10 +42,8 @@ use super::closer::Closer;
 use super::descriptors::{APP_DESCRIPTORS, Descriptors, MEMBER_DESCRIPTORS};
 use super::endings::Endings;
 use super::fallbacks::Fallbacks;
-use super::given::Given;
 use super::local_pair::LocalPair;
 use super::network::Network;
-use super::peer_ends::PeerEnds;
 use super::proofs::{Denial, Ids};
 use super::records::Records;
 use super::regions::{Region, Regions};
@@ -68,8 +66,6 @@ pub(crate) struct SocketTable {
     pub(super) fallbacks: Fallbacks,
     closer: Closer,
     pub(super) descriptors: Descriptors,
-    peer_ends: PeerEnds,
-    given: Given,
 }
 
 /// Processes of one application at the attach server: each is a connection, and asked about at
@@ -96,8 +92,6 @@ impl SocketTable {
             fallbacks: Fallbacks::default(),
             closer: Closer::start()?,
             descriptors: Descriptors::new(table_config.config.sockets.descriptors),
-            peer_ends: PeerEnds::open(),
-            given: Given::default(),
             table_config,
         })
     }
@@ -318,8 +312,9 @@ impl SocketTable {
 
     /// Whether it is to be drained and no connection is left.
     pub(crate) fn is_drained(&self) -> bool {
-        let has_sockets =
-            |app: &App| app.streams.server.slots_taken() > self.given.slots_of(app.number());
+        let has_sockets = |app: &App| {
+            app.streams.server.slots_taken() > self.endings.given.slots_of(app.number())
+        };
         self.apps.is_draining()
             && self.local_pairs.values().all(LocalPair::is_empty)
             && !self.apps.iter().any(has_sockets)

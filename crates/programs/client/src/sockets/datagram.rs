@@ -7,8 +7,9 @@ use rustix::io::Errno;
 use shm::sockets::{Asks, Kind, Piece, RingDesc, SlotState};
 
 use super::receive::ReceiveFlags;
-use super::slot::{Nonsense, Slot, Stretch};
+use super::slot::Slot;
 use super::socket::Socket;
+use super::stretch::{Nonsense, Stretch};
 use super::verdict::{DatagramView, Verdict};
 use shm::sockets::{HEADER_BYTES, PAYLOAD_MAX, Record};
 

@@ -5,8 +5,9 @@ use std::sync::atomic::{Ordering, fence};
 use rustix::io::Errno;
 use shm::sockets::{Piece, RingDesc, SlotOption};
 
-use super::slot::{Nonsense, Slot, Stretch};
+use super::slot::Slot;
 use super::socket::Socket;
+use super::stretch::{Nonsense, Stretch};
 use super::verdict::Verdict;
 
 /// The flags of recv(2) that change what is taken.

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 use shm::sockets::{Asks, Piece, RingDesc, SlotOption, SlotState, TX_GROW_SHIFT};
 
-use super::slot::{Nonsense, Slot, Stretch};
+use super::slot::Slot;
 use super::socket::Socket;
+use super::stretch::{Nonsense, Stretch};
 use super::verdict::Verdict;
 
 /// The flags of send(2) that change how bytes are sent.

@@ -13,6 +13,7 @@ use shm::sockets::{
 
 use super::lock;
 use super::region::Region;
+use super::stretch::{Nonsense, Stretch};
 use super::verdict::{Phase, SocketView};
 
 /// A socket's words at hand.
@@ -25,40 +26,10 @@ pub(crate) struct Slot<'a> {
     peer: Option<&'a SlotWords>,
 }
 
-/// A stretch of positions and the ring that it lies in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
-    pub(crate) ring: RingDesc,
-    pub(crate) head: u64,
-    pub(crate) tail: u64,
-}
-
-impl Stretch {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.tail - self.head
-    }
-
-    /// Free bytes of the ring.
-    pub(crate) fn room(&self) -> u64 {
-        self.ring.bytes() - self.bytes()
-    }
-
-    /// Itself, if the ring has room for it.
-    #[inline]
-    fn possible(self) -> Result<Self, Nonsense> {
-        let bytes = self.tail.checked_sub(self.head).ok_or(Nonsense)?;
-        if bytes > self.ring.bytes() { Err(Nonsense) } else { Ok(self) }
-    }
-}
-
 /// So often a look is begun anew because a position of our own side has moved during it. Other
 /// threads move it at most once in a copy of bytes, so this many is the work of an application that
 /// violates the protocol.
 const LOOKS_MAX: u32 = 10_000;
-
-/// The other side has written what cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Nonsense;
 
 impl<'a> Slot<'a> {
     pub(crate) fn new(region: &'a Region, slot: u32, words: &'a SlotWords) -> Self {

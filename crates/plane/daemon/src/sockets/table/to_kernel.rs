@@ -66,7 +66,7 @@ impl SocketTable {
         let now = sys::clock::now();
         self.hear_workers(now);
         self.learn_names();
-        let before = self.given.counts();
+        let before = self.endings.given.counts();
         claims.leave_connections();
         self.table_config.command_queue.command(&Command::BeSilent);
         self.table_config.await_workers();
@@ -85,7 +85,7 @@ impl SocketTable {
         }
         self.table_config.open_sockets = looker;
         self.give_orphans(claims);
-        let after = self.given.counts();
+        let after = self.endings.given.counts();
         let [given, kept] = [0, 1].map(|at| after[at] - before[at]);
         if given + kept > 0 {
             tracing::info!(
@@ -210,7 +210,7 @@ impl SocketTable {
                 claimed.give_to_kernel(key, claims, descriptors);
             }
         };
-        let given = give(&let_go, asks, &socket, &self.peer_ends, name_is_known);
+        let given = give(&let_go, asks, &socket, &self.endings.given.peer_ends, name_is_known);
         let_go.give_back();
         let Some(app) = self.apps.get(number) else { return };
         let Some(words) = app.words(place.1) else { return };
@@ -222,14 +222,14 @@ impl SocketTable {
                 let _ = rustix::fs::fcntl_setfl(&socket, flags);
                 words.state.fetch_or(SlotState::KERNELS, Ordering::AcqRel);
                 app.tell(place.1);
-                self.given.add(number);
+                self.endings.given.add(number);
                 self.table_config.counters.count(Event::HandedOver);
             }
             Err(error) => {
                 tracing::warn!(target: log::SOCKETS, app = number, "a connection is lost: {error}");
                 app.fail(place.1, Errno::CONNRESET);
                 release_both(words);
-                self.given.add_lost(number);
+                self.endings.given.add_lost(number);
                 self.count_kept(Event::HandOverRefused, 1);
             }
         }
@@ -250,7 +250,7 @@ impl SocketTable {
             if self.records.get(place).is_some_and(|record| record.generation == generation) {
                 // No orphan: its worker was too late, and it is nobody's by now.
                 self.apps.get(app.app).into_iter().for_each(|app| app.fail(slot, Errno::CONNRESET));
-                self.given.add_lost(app.app);
+                self.endings.given.add_lost(app.app);
                 continue;
             }
             let family = match let_go.repair.key.is_ipv6() {
@@ -269,12 +269,12 @@ impl SocketTable {
             };
             let asks = Asks(Asks::SHUT_WRITE);
             let given = socket.is_ok_and(|socket| {
-                give(&let_go, asks, &socket, &self.peer_ends, name_is_known).is_ok()
+                give(&let_go, asks, &socket, &self.endings.given.peer_ends, name_is_known).is_ok()
             });
             let_go.give_back();
             match given {
-                true => self.given.add_orphan(),
-                false => self.given.add_kept(1),
+                true => self.endings.given.add_orphan(),
+                false => self.endings.given.add_kept(1),
             }
             let event = if given { Event::HandedOver } else { Event::HandOverRefused };
             self.table_config.counters.count(event);
@@ -287,7 +287,7 @@ impl SocketTable {
 
     fn count_kept(&mut self, event: Event, count: u64) {
         self.table_config.counters.add(event, count);
-        self.given.add_kept(count);
+        self.endings.given.add_kept(count);
     }
 }
 
