@@ -137,7 +137,7 @@ fn a_closed_terminal_and_signals_of_other_programs_do_not_end_it() {
         line_with(&daemon.err, name);
     }
     daemon.signal(Signal::HUP);
-    line_with(&daemon.out, "was read again: nothing has changed");
+    line_with(&daemon.out, "read again: nothing has changed");
     assert!(daemon.ask("status").contains("\"reply\":\"status\""));
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success());
@@ -151,7 +151,7 @@ fn its_first_line_is_for_scripts_and_the_others_have_time_and_level() {
     let line = line_with(&daemon.out, "port pcap:");
     let (time, rest) = line.split_once(' ').expect("time, level, text");
     assert!(time.len() == 24 && time.starts_with("20") && time.ends_with('Z'), "{line}");
-    assert!(rest.starts_with("info: port pcap:-,") && rest.contains("MTU"), "{line}");
+    assert!(rest.starts_with("info daemon: port pcap:-,") && rest.contains("MTU"), "{line}");
     let line = line_with(&daemon.out, "workers 1, ");
     assert!(line.contains("job echo") && line.contains("listens on udp:10.0.0.2:7"), "{line}");
 }
@@ -174,7 +174,7 @@ fn clients_that_have_nothing_to_ask_do_not_keep_others_out() {
 fn a_port_that_moves_nothing_any_more_has_a_line_in_the_log() {
     let daemon = start("port", "pcap:{}/in.pcap", ECHO);
     let line = line_with(&daemon.err, "moves nothing");
-    assert!(line.contains("warning: port pcap:") && line.contains("has ended"), "{line}");
+    assert!(line.contains("warn ports: port pcap:") && line.contains("has ended"), "{line}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl Default for IpFields {
 }
 
 /// Settings of one flow; a listener's go to every flow that it accepts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowOptions {
     /// Base-2 logarithm of the bytes in its receive ring: 8 to 30.
     pub receive_ring_log2: u8,

@@ -44,17 +44,3 @@ fn a_syn_is_sent_again_as_often_as_its_application_says() {
     assert_eq!(script.take_packets().len(), 3, "the first, and two more");
     assert_eq!(closed(&mut script), Some(CloseReason::TimedOut));
 }
-
-#[test]
-fn acknowledgements_leave_at_once_or_wait_as_the_application_says() {
-    let mut script = Script::accepted(plain(), new_reno());
-    let flow = script.flow();
-    script.host.engine.set_quick_ack(flow, false).expect("it stands");
-    script.inject(". 1:101 ack 1 win 65535");
-    script.expect(&[]);
-    // What is owed leaves with the wish.
-    script.host.engine.set_quick_ack(flow, true).expect("it stands");
-    script.expect(&[". 1:1 ack 101 win 65435"]);
-    script.inject(". 101:201 ack 1 win 65535");
-    script.expect(&[". 1:1 ack 201 win 65335"]);
-}

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 pub const LINE_BYTES_MAX: usize = 24 << 20;
 
 /// Characters of a sentence about a line, at most.
-const SENTENCE_CHARS_MAX: usize = 300;
+const SENTENCE_CHARS_MAX: usize = 500;
 
 /// A message as one line, with its newline.
 ///

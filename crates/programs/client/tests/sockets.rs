@@ -287,7 +287,7 @@ fn two_programs_on_one_machine_talk_without_the_daemon() {
 fn a_writer_within_the_host_hears_of_room_in_buffers_that_are_shorter_than_the_ring() {
     let daemon = Daemon::start();
     let (a, b) = (daemon.attach(), daemon.attach());
-    let listening = kernel_socket(SocketType::STREAM, LOCAL_PORTS.start + 1);
+    let listening = kernel_socket(SocketType::STREAM, LOCAL_PORTS.start + 4);
     let listener = ours(b.listen(listening.as_fd(), 8).expect("the daemon answers"));
     let fd = kernel_socket(SocketType::STREAM, 0);
     let client = ours(a.connect(fd.as_fd(), address_of(&listening)).expect("it answers"));

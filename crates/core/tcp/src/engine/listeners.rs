@@ -129,11 +129,12 @@ impl Engine {
         }
     }
 
-    /// Settings for the flows that `id` accepts from now on.
-    pub fn set_listener_options(&mut self, id: ListenerId, options: FlowOptions) {
-        if let Some(listener) = self.listeners.listeners.get_mut(id.number() as usize) {
-            listener.options = options.mended();
-        }
+    /// Settings for the flows that `id` accepts from now on; whether they are others than before.
+    pub fn set_listener_options(&mut self, id: ListenerId, options: FlowOptions) -> bool {
+        let listener = self.listeners.listeners.get_mut(id.number() as usize);
+        let options = options.mended();
+        listener
+            .is_some_and(|listener| std::mem::replace(&mut listener.options, options) != options)
     }
 
     /// A segment that belongs to no flow (RFC 9293 section 3.10.7.1 and 3.10.7.2).

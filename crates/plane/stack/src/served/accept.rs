@@ -41,20 +41,19 @@ impl Sockets {
         }
     }
 
-    /// The options of a listener have changed; false: it is none of this worker's.
+    /// Has the options of a listener heeded; whether they have changed.
     ///
     /// Several listeners of one address agree before a connection is known to be any one's, so the
     /// first of them says what the answer to a SYN is.
     pub(super) fn listener_changed(&self, app: u16, slot: u32, engine: &mut Engine) -> bool {
         let is_it = |member: &Arc<Listening>| (member.app.app, member.slot) == (app, slot);
-        let mut is_listener = false;
+        let mut has_changed = false;
         for bound in self.bound.iter().filter(|bound| bound.members.iter().any(is_it)) {
-            is_listener = true;
             if let Some(first) = bound.members.first() {
-                engine.set_listener_options(bound.id, options_of(first));
+                has_changed |= engine.set_listener_options(bound.id, options_of(first));
             }
         }
-        is_listener
+        has_changed
     }
 
     pub(super) fn unlisten(&mut self, app: u16, slot: u32, engine: &mut Engine) {

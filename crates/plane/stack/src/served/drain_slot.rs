@@ -50,7 +50,7 @@ impl Sockets {
         let Some(words) = memory.slot(slot) else { return false };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
             if words.state().kind() == Kind::Listener {
-                return self.listener_changed(app, slot, engine) || self.drain_datagrams(app, slot);
+                return self.listener_changed(app, slot, engine);
             }
             return self.drain_datagrams(app, slot);
         };
