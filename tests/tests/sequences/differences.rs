@@ -46,7 +46,6 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
     Rule { name: "refusal-forgotten", applies: refusal_forgotten },
-    Rule { name: "listens-again", applies: listens_again },
 ];
 
 /// The documented reason for which a call has two outcomes, if there is one.
@@ -87,18 +86,13 @@ impl Moment<'_> {
         self.before().any(|(words, _)| words[0] == verb)
     }
 
-    /// Whether both ends of every connection are on the host.
+    /// Whether both ends are on the host.
     fn is_within_the_host(&self) -> bool {
         let is_tcp = |name: &str| self.cast.protocol(name) == Some(Protocol::Tcp);
-        let leads_there = |to: &str| to.contains("there");
-        let crosses = |step: &Step| {
-            let mut words = step.words().skip(1);
-            let (name, to) = (words.next(), words.next());
-            step.verb() == "connect"
-                && name.is_some_and(is_tcp)
-                && (step.who == Who::There || to.is_some_and(leads_there))
+        let joins = |step: &Step| {
+            ["connect", "listen"].contains(&step.verb()) && step.words().nth(1).is_some_and(is_tcp)
         };
-        !self.played.script.0.iter().any(crosses)
+        !self.played.script.0.iter().any(|step| step.who == Who::There && joins(step))
     }
 }
 
@@ -222,11 +216,4 @@ fn waits_since_before(moment: &Moment<'_>) -> bool {
 fn refusal_forgotten(moment: &Moment<'_>) -> bool {
     let is_again = moment.verb() == "connect" && moment.has_before("connect");
     is_again && moment.linux == "ECONNREFUSED" && moment.is_within_the_host()
-}
-
-/// A listener that was shut down and is told to listen again while connections that it has accepted
-/// stand: they hold no port of the kernel's.
-fn listens_again(moment: &Moment<'_>) -> bool {
-    let is_such = (moment.linux, moment.calisto) == ("EADDRINUSE", "0");
-    moment.verb() == "listen" && is_such && moment.has_before("shutdown")
 }
