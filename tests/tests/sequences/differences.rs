@@ -46,6 +46,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
     Rule { name: "refusal-forgotten", applies: refusal_forgotten },
+    Rule { name: "listener-shut", applies: listener_shut },
 ];
 
 /// The documented reason for which a call has two outcomes, if there is one.
@@ -216,4 +217,12 @@ fn waits_since_before(moment: &Moment<'_>) -> bool {
 fn refusal_forgotten(moment: &Moment<'_>) -> bool {
     let is_again = moment.verb() == "connect" && moment.has_before("connect");
     is_again && moment.linux == "ECONNREFUSED" && moment.is_within_the_host()
+}
+
+/// A listener that was shut down: a caller over the wire comes through, or the listener connects.
+fn listener_shut(moment: &Moment<'_>) -> bool {
+    let shut = moment
+        .before()
+        .any(|(words, _)| words[0] == "shutdown" && moment.cast.is_listener(words[1]));
+    shut && moment.verb() != "accept"
 }

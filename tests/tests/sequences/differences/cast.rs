@@ -14,13 +14,18 @@ pub(super) enum Protocol {
 /// The sockets of a script, by name.
 pub(super) struct Cast {
     protocols: BTreeMap<String, Protocol>,
+    /// The name that a duplicate was made of.
+    origins: BTreeMap<String, String>,
+    /// Names without an origin.
+    listeners: Vec<String>,
     subject: Option<String>,
 }
 
 impl Cast {
     /// Those of these calls; the last one is made on the subject.
     pub(super) fn of(steps: &[Step]) -> Self {
-        let mut cast = Self { protocols: BTreeMap::new(), subject: None };
+        let (protocols, origins) = (BTreeMap::new(), BTreeMap::new());
+        let mut cast = Self { protocols, origins, listeners: Vec::new(), subject: None };
         let mut passed = None;
         for step in steps {
             let words: Vec<&str> = step.words().collect();
@@ -36,6 +41,7 @@ impl Cast {
                 ["take", name, ..] => {
                     passed.take().iter().for_each(|passed: &String| cast.copy(passed, name));
                 }
+                ["listen", name, ..] => cast.listeners.push(cast.origin(name).to_owned()),
                 _ => {}
             }
         }
@@ -50,6 +56,12 @@ impl Cast {
 
     fn copy(&mut self, name: &str, copy: &str) {
         self.is(copy, self.protocol(name));
+        let origin = self.origin(name).to_owned();
+        self.origins.insert(copy.to_owned(), origin);
+    }
+
+    fn origin<'name>(&'name self, name: &'name str) -> &'name str {
+        self.origins.get(name).map_or(name, String::as_str)
     }
 
     pub(super) fn protocol(&self, name: &str) -> Option<Protocol> {
@@ -59,6 +71,10 @@ impl Cast {
     /// Whether any socket is of this protocol.
     pub(super) fn has(&self, protocol: Protocol) -> bool {
         self.protocols.values().any(|&one| one == protocol)
+    }
+
+    pub(super) fn is_listener(&self, name: &str) -> bool {
+        self.listeners.iter().any(|listener| listener == self.origin(name) || listener == name)
     }
 
     /// Of the socket that the last call is made on.

@@ -80,16 +80,6 @@ fn is_bound_only(fd: c_int) -> bool {
     local.ok().flatten().is_some_and(|local| local.port() != 0)
 }
 
-/// shutdown(2) has ended it, in the kernel too: it is a socket that has a port and does nothing,
-/// and may be told to listen again, or to connect. Calls that wait for callers hear so from the
-/// kernel.
-pub(crate) fn was_shut(fd: c_int, ours: &Held) {
-    if let Some(file) = ours.file() {
-        file.set_renewed();
-    }
-    give_up(fd, ours);
-}
-
 /// The kernel will not have it listen: nor do we.
 pub(crate) fn give_up(fd: c_int, ours: &Held) {
     let Some(file) = ours.file() else { return };

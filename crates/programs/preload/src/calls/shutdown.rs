@@ -4,7 +4,6 @@ use calisto_client::sockets::{GIVEN_TO_KERNEL, Shutdown};
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::calls::listen;
 use crate::entry::file::Kind;
 use crate::process::lookup;
 use crate::system::{outcome, real};
@@ -42,10 +41,6 @@ pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     // A listener and a UDP socket have a kernel half.
     // SAFETY: plain numbers.
     let result = unsafe { real::shutdown(fd, how) };
-    if file.kind == Kind::Listener && result == 0 && direction != Shutdown::Write {
-        outcome::unheard(|| listen::was_shut(fd, &held));
-        return result;
-    }
     // That of a UDP socket does not know that it is connected.
     let is_connected = file.kind == Kind::Datagram && file.socket.peer_address().is_some();
     if is_connected { outcome::done(ours) } else { result }
