@@ -249,8 +249,8 @@ pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "h2o",
-        "it runs, and its listeners stay with the kernel, because it asks to hear of connections only \
-         when they have brought something (TCP_DEFER_ACCEPT)",
+        "it runs, and its listeners stayed with the kernel until TCP_DEFER_ACCEPT was carried out: it \
+         has not been tried since",
     ),
     (
         "nats-server, caddy, etcd and other programs of Go",

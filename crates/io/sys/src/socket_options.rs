@@ -127,6 +127,8 @@ pub struct FirstOptions {
     pub max_segment: u32,
     /// TCP_SYNCNT, if it is not as the host's other sockets have it.
     pub syn_count: u32,
+    /// TCP_DEFER_ACCEPT in seconds.
+    pub defer_accept: u32,
     /// SO_MAX_PACING_RATE in bytes a second, of TCP.
     pub rate_max: u32,
 }
@@ -156,6 +158,7 @@ pub fn first_options(socket: BorrowedFd<'_>) -> Result<FirstOptions, SysError> {
         let max_segment = get(libc::IPPROTO_TCP, libc::TCP_MAXSEG);
         options.max_segment = but(max_segment, MSS_UNSET.cast_unsigned());
         options.syn_count = but(get(libc::IPPROTO_TCP, libc::TCP_SYNCNT), usual_syn_count());
+        options.defer_accept = get(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT);
         options.rate_max = but(get(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), u32::MAX);
     }
     Ok(options)

@@ -100,6 +100,8 @@ pub enum SlotOption {
     HopLimit,
     /// TCP_SYNCNT.
     SynCount,
+    /// TCP_DEFER_ACCEPT in seconds, of a listener.
+    DeferAccept,
 }
 
 /// How many options there are place for.

@@ -72,7 +72,8 @@ impl Examined {
     /// Writes what counts from its first packet on into its slot, before any worker looks there.
     pub(super) fn show_options(&self, words: &SlotWords) {
         let FirstOptions { type_of_service, time_to_live, traffic_class, .. } = self.first;
-        let FirstOptions { hop_limit, max_segment, syn_count, rate_max, .. } = self.first;
+        let FirstOptions { hop_limit, max_segment, syn_count, .. } = self.first;
+        let FirstOptions { defer_accept, rate_max, .. } = self.first;
         for (option, value) in [
             (SlotOption::TypeOfService, type_of_service),
             (SlotOption::TimeToLive, time_to_live),
@@ -80,6 +81,7 @@ impl Examined {
             (SlotOption::HopLimit, hop_limit),
             (SlotOption::MaxSegment, max_segment),
             (SlotOption::SynCount, syn_count),
+            (SlotOption::DeferAccept, defer_accept),
             (SlotOption::PacingRate, rate_max),
         ] {
             words.set_option(option, value);

@@ -45,6 +45,7 @@ pub(super) fn first_options(words: &SlotWords, base: FlowOptions, is_ipv6: bool)
         mss_max,
         rate_max: words.option(SlotOption::PacingRate),
         syn_retries: syn_retries(words),
+        defer_accept: FlowOptions::timeouts_in(words.option(SlotOption::DeferAccept)),
         ip: segment_fields(words, is_ipv6),
         ..base
     }

@@ -11,7 +11,7 @@ pub(super) const TCP: &[Row] = rows! {
     6 TCP_KEEPCNT Carried Kernel "";
     7 TCP_SYNCNT Carried Kernel "";
     8 TCP_LINGER2 Falls Kernel "of the daemon's configuration: tcp.time_wait_ms";
-    9 TCP_DEFER_ACCEPT Falls Kernel "";
+    9 TCP_DEFER_ACCEPT Carried Kernel "over the wire; within the host a connection comes without its data";
     10 TCP_WINDOW_CLAMP Falls Kernel "windows grow with what is read";
     11 TCP_INFO Carried Kernel "to be read only";
     12 TCP_QUICKACK Carried Kernel "as in Linux until what is exchanged says otherwise";
