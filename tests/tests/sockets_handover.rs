@@ -29,10 +29,10 @@ fn serve(accelerated: &Accelerated, name: &str, way: &[&str]) -> Program {
 /// waits for the time that others would get to close.
 fn end(accelerated: &mut Accelerated, connections: usize) {
     let (daemon, side) = accelerated.daemon_mut();
-    let before = kernel_connections(side);
+    let (before, said) = (kernel_connections(side), daemon.said());
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success(), "{}", daemon.said());
-    assert_eq!(daemon.said(), "", "it complains of nothing");
+    assert_eq!(daemon.said(), said, "it complains of nothing");
     assert_eq!(kernel_connections(side), before + connections);
 }
 

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::slot_state::{Kind, SlotState};
+use super::slot_state::SlotState;
 
 /// What the application asks for: bits of [`SlotWords::asks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
