@@ -216,8 +216,7 @@ pub(crate) fn process(
         let (board, rtt) = (&mut cold.board, &cold.rtt);
         board.report(&mut shared.sent, &flow.sent, blocks, now, rtt, &mut delivery);
         if let Some((start, end)) = duplicate {
-            let segments = end.since(start).div_ceil(u32::from(flow.mss).max(1));
-            has_all_twice = cold.recovery.came_twice(end, segments);
+            has_all_twice = cold.recovery.came_twice((start, end), flow.mss);
             grow_patient(flow, cold, end);
         }
     }

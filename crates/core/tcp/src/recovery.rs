@@ -225,11 +225,13 @@ impl Recovery {
         self.stamp != 0 && echo.wrapping_sub(self.stamp).cast_signed() < 0
     }
 
-    /// The peer says that it has `segments` twice that end at `end`. Whether it has all twice that
-    /// was sent again: then no first copy was lost, whatever the clocks say.
-    pub(crate) fn came_twice(&mut self, end: Seq, segments: u32) -> bool {
+    /// The peer says that it has the numbers of `range` twice, in segments of `mss`. Whether it has
+    /// all twice that was sent again: then no first copy was lost, whatever the clocks say. What was
+    /// sent before the fall does not count, however long the range is that it speaks of.
+    pub(crate) fn came_twice(&mut self, (start, end): (Seq, Seq), mss: u16) -> bool {
         let counts = self.undo.0 != 0 && self.again < MANY_AGAIN && end.is_after(self.start);
         if counts {
+            let segments = end.since(start.later(self.start)).div_ceil(u32::from(mss).max(1));
             self.again = self.again.saturating_sub(u8::try_from(segments).unwrap_or(u8::MAX));
         }
         counts && self.again == 0
@@ -329,5 +331,20 @@ impl Recovery {
         // The first segment sent again leaves at once.
         let allowed = allowed.max(u32::from(self.sent == 0));
         window.segments = (in_flight + allowed).max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_begins_before_the_fall_counts_what_was_sent_since_and_no_more() {
+        let fall = Recovery { undo: (10, 5), start: Seq(10_000), again: 3, ..Recovery::default() };
+        let mut lied_to = fall;
+        assert!(!lied_to.came_twice((Seq(10_000) - (1 << 30), Seq(11_000)), 1000), "one of three");
+        assert_eq!(lied_to.again, 2);
+        let mut told = fall;
+        assert!(told.came_twice((Seq(10_000), Seq(13_000)), 1000));
     }
 }
