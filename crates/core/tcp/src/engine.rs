@@ -275,7 +275,13 @@ impl Engine {
             return 0;
         }
         let timeouts = self.shared.counters.timeouts;
-        let fate = expire::run(flow, cold, &mut self.shared, now);
+        // Nobody will take it, however long its listener would have waited for data.
+        let is_for_nobody = flow.state == State::SynReceived
+            && cold.listener.is_some_and(|id| !self.listeners.is_open(id));
+        let fate = match is_for_nobody {
+            true => Fate::Over(CloseReason::TimedOut),
+            false => expire::run(flow, cold, &mut self.shared, now),
+        };
         let has_walked = self.shared.counters.timeouts != timeouts;
         let records = if has_walked { flow.sent.len() } else { 0 };
         self.settle(index, fate, out);

@@ -97,3 +97,20 @@ fn seconds_are_timeouts_that_double() {
     let counts = [0, 1, 2, 3, 4, 7, 8, 100_000].map(FlowOptions::timeouts_in);
     assert_eq!(counts, [0, 1, 2, 2, 3, 3, 4, u8::MAX]);
 }
+
+#[test]
+fn callers_that_a_closed_listener_would_have_waited_for_are_forgotten_at_the_next_timeout() {
+    let options = FlowOptions { defer_accept: u8::MAX, ..new_reno() };
+    let mut script = Script::new(plain(), options);
+    let local = script.key.destination();
+    let listener = script.host.engine.listen(local, 8, options).expect("nobody else listens");
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    script.expect(&[SYN_ACK]);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.wait_ms(10_000);
+    assert_eq!(script.host.engine.flows_in_use(), 1, "data may still come");
+    script.take_packets();
+    script.host.engine.unlisten(listener);
+    script.wait_ms(20_000);
+    assert_eq!(script.host.engine.flows_in_use(), 0);
+}

@@ -38,6 +38,11 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
+    /// Whether it still listens.
+    pub(super) fn is_open(&self, id: ListenerId) -> bool {
+        self.listeners.get(id.number() as usize).is_some_and(|listener| listener.is_open)
+    }
+
     fn find(&self, local: SocketAddr) -> Option<u32> {
         let exact = self.names.get(&(local.port(), Some(local.ip())));
         exact.or_else(|| self.names.get(&(local.port(), None))).copied()
