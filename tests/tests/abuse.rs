@@ -43,7 +43,7 @@ fn install(packages: &[&str]) {
 
 impl Served {
     fn new(
-        accelerated: Accelerated,
+        mut accelerated: Accelerated,
         programs: Vec<Program>,
         asked: [&str; 2],
         keeps: bool,
@@ -55,6 +55,7 @@ impl Served {
             let bytes = accelerated.there().enter(ask).expect("it is there");
             bytes.map_err(|error| error.to_string())
         });
+        accelerated.begin_counting();
         let exchange = Exchange { request: short, answer_bytes, keeps };
         let fallbacks = accelerated.fallbacks();
         Self { programs, accelerated, server, exchange, long, fallbacks }

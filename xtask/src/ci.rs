@@ -128,7 +128,7 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
         let mut tests = in_cargo(&all_tests);
         if std::env::var_os("RUST_TEST_THREADS").is_none() {
             // Tests of the whole system wait for others most of their time.
-            let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+            let threads = 1 + std::thread::available_parallelism().map_or(1, usize::from);
             tests.env("RUST_TEST_THREADS", threads.to_string());
         }
         stages.push(stage("tests", [Step::Tests(tests)]));
