@@ -52,7 +52,7 @@ pub(crate) struct Report {
     /// disagree. A file or a folder.
     #[arg(long, value_name = "PATH")]
     against: Option<PathBuf>,
-    /// Write what the papers say with our numbers beside it, which is on the page, as Markdown, too.
+    /// Write what the papers say, with our numbers beside it, as Markdown, too: it is on the page.
     #[arg(long, value_name = "FILE.md")]
     papers: Option<PathBuf>,
 }

@@ -226,8 +226,8 @@ impl Recovery {
     }
 
     /// The peer says that it has the numbers of `range` twice, in segments of `mss`. Whether it has
-    /// all twice that was sent again: then no first copy was lost, whatever the clocks say. What was
-    /// sent before the fall does not count, however long the range is that it speaks of.
+    /// all twice that was sent again: then no first copy was lost, whatever the clocks say. What
+    /// was sent before the fall does not count, however long the range is that it speaks of.
     pub(crate) fn came_twice(&mut self, (start, end): (Seq, Seq), mss: u16) -> bool {
         let counts = self.undo.0 != 0 && self.again < MANY_AGAIN && end.is_after(self.start);
         if counts {

@@ -317,7 +317,8 @@ impl Tried {
         (self.runs.iter().filter(is_kept).count() as u32, self.runs.len() as u32)
     }
 
-    /// Whether it is kept in most runs, beyond chance: nothing where runs say now this and now that.
+    /// Whether it is kept in most runs, beyond chance: nothing where runs say now this and now
+    /// that.
     pub fn keeps(&self, percentile: &str, target: Nanos) -> Option<bool> {
         let (kept, of) = self.kept(percentile, target);
         confidence::decided(kept, of)

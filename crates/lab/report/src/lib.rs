@@ -16,6 +16,7 @@ mod check;
 mod cover;
 mod csv;
 mod curves;
+mod differences;
 mod error;
 mod figure;
 mod frame;
@@ -25,6 +26,7 @@ mod markup;
 mod merge;
 mod number;
 mod page;
+mod paper_table;
 mod papers;
 mod read;
 mod ruler;
@@ -35,7 +37,7 @@ mod write;
 #[cfg(test)]
 mod xml;
 
-pub use against::{CellChange, ClaimChange, Differences};
+pub use differences::{CellChange, ClaimChange, Differences};
 pub use error::{Error, SourceLine};
 pub use figure::{Coverage, Figure};
 pub use line::{

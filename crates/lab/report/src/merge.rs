@@ -4,8 +4,8 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::against::Differences;
 use crate::check::COLUMNS_MAX;
+use crate::differences::Differences;
 use crate::error::{Error, SourceLine};
 use crate::figure::Figure;
 use crate::line::{Axis, Claim, FigureLine, Kind, Line, PointLine, Scale};

@@ -22,8 +22,8 @@ pub enum Discipline {
     /// One queue, of which each server has at most this many at itself, the one in its hands
     /// included: JBSQ(k) (nanoPU, Concord); 1: a server asks for each request (Shinjuku).
     Bounded(u32),
-    /// A queue for each server; a request goes to the shortest of so many drawn by lot: 1 is random,
-    /// 2 the power of two choices (RackSched's front end).
+    /// A queue for each server; a request goes to the shortest of so many drawn by lot: 1 is
+    /// random, 2 the power of two choices (RackSched's front end).
     Choices(u32),
     /// DARC (Persephone): short requests may go everywhere, long ones not to so many servers that
     /// are reserved for short ones.
@@ -52,7 +52,7 @@ pub struct Plan {
     /// From the one queue to a server.
     pub hand_off: Nanos,
     /// A server that finds nothing sleeps for this long (Metronome); zero: it looks all the time.
-    pub nap: Nanos,
+    pub pause: Nanos,
     /// Requests that are measured; a tenth as many come before.
     pub requests: u64,
 }
@@ -95,7 +95,7 @@ struct Server {
     slice: Nanos,
     queue: VecDeque<Request>,
     /// It does nothing, and will look by itself.
-    naps: bool,
+    pauses: bool,
 }
 
 enum Event {
@@ -137,7 +137,7 @@ impl Plan {
         };
         let warm_up = self.requests / 10;
         run.events.put(Nanos::ZERO, Event::Arrive);
-        if self.nap > Nanos::ZERO {
+        if self.pause > Nanos::ZERO {
             (0..self.servers.max(1)).for_each(|server| run.sleep(server));
         }
         let waiting_max = WAITING_MAX * run.servers.len();
@@ -153,7 +153,7 @@ impl Plan {
                 }
                 Event::Over(server) => run.over(server, warm_up),
                 Event::Wake(server) => {
-                    run.servers[server as usize].naps = false;
+                    run.servers[server as usize].pauses = false;
                     run.begin(server);
                 }
             }
@@ -233,11 +233,11 @@ impl Run<'_> {
     fn begin(&mut self, number: u32) {
         let now = self.events.now();
         let server = &mut self.servers[number as usize];
-        if server.current.is_some() || server.naps {
+        if server.current.is_some() || server.pauses {
             return;
         }
         let Some(request) = server.queue.pop_front() else {
-            if self.plan.nap > Nanos::ZERO {
+            if self.plan.pause > Nanos::ZERO {
                 self.sleep(number);
             }
             return;
@@ -249,8 +249,8 @@ impl Run<'_> {
     }
 
     fn sleep(&mut self, number: u32) {
-        self.servers[number as usize].naps = true;
-        self.events.put(self.events.now() + self.plan.nap, Event::Wake(number));
+        self.servers[number as usize].pauses = true;
+        self.events.put(self.events.now() + self.plan.pause, Event::Wake(number));
     }
 
     fn over(&mut self, number: u32, warm_up: u64) {
@@ -278,7 +278,7 @@ impl Run<'_> {
                     next.there_at = next.there_at.max(late);
                 } else if self.plan.preemption > Nanos::ZERO {
                     // It is busy with nothing until then.
-                    server.naps = true;
+                    server.pauses = true;
                     self.events.put(late, Event::Wake(number));
                 }
             }

@@ -6,7 +6,7 @@ use netsim::connections::{Cache, ConnectionsPlan, Cycles, RequestCosts, run as s
 use report::Parameter;
 use sim::Level;
 
-use super::{Experiment, Misfit, Row, Task};
+use super::form::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, Settings, rule};
 

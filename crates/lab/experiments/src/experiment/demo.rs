@@ -7,7 +7,7 @@ use base::Nanos;
 use netsim::demo::{DemoAct, DemoPlan, run as simulate};
 use sim::Level;
 
-use super::{Experiment, Misfit, Row, Task};
+use super::form::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, rule};
 

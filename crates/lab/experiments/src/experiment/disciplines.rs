@@ -7,7 +7,8 @@ use load::Distribution;
 use sim::Level;
 use sim::disciplines::{Discipline, Plan, reserved_for};
 
-use super::{Experiment, Row, Task, machine};
+use super::form::{Experiment, Row, Task};
+use super::machine;
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, Settings, rule};
 
@@ -70,7 +71,7 @@ const RULES: &[Rule] = &[
     rule("preemption", Kind::Time(0.0, 1e6), Preset::Number(0.0), "what giving way costs"),
     rule("hand_off", Kind::Time(0.0, 1e6), Preset::Number(0.0), "from the one queue to a server"),
     rule(
-        "nap",
+        "pause",
         Kind::Time(0.0, 1e6),
         Preset::Number(0.0),
         "an idle server sleeps for; 0: it looks",
@@ -115,7 +116,7 @@ fn run(task: &Task<'_>, _: Level, seed: u64) -> Result<Vec<Row>, String> {
         quantum: if slice == Nanos::ZERO { Nanos::FAR_FUTURE } else { slice },
         preemption: settings.time("preemption"),
         hand_off: settings.time("hand_off"),
-        nap: settings.time("nap"),
+        pause: settings.time("pause"),
         requests: task.part(settings.whole("packets")).max(100),
     };
     let served = plan.run(seed);

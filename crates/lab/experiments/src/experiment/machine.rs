@@ -7,7 +7,8 @@ use load::{Arrival, Distribution};
 use sim::Level;
 use sim::model::Machine;
 
-use super::{Experiment, Misfit, Row, Task, parameters};
+use super::form::{Experiment, Row, Task};
+use super::parameters;
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, rule};
 

@@ -10,7 +10,7 @@ use report::Parameter;
 use sim::Level;
 use tcp::Algorithm;
 
-use super::{Experiment, Misfit, Row, Task};
+use super::form::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, Settings, rule};
 

@@ -7,7 +7,7 @@ use sim::Level;
 use sim::scan::one_core::{Feed, Idle, Outcome, Plan, run as simulate};
 use sim::scan::{ByCache, FineRange, ScanCosts, Waiting};
 
-use super::{Experiment, Misfit, Row, Task};
+use super::form::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, Settings, rule};
 

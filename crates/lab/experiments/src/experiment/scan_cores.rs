@@ -7,7 +7,8 @@ use load::Distribution;
 use sim::Level;
 use sim::scan::many_cores::{Plan, Queues, run as simulate};
 
-use super::{Experiment, Misfit, Row, Task, machine, scan};
+use super::form::{Experiment, Misfit, Row, Task};
+use super::{machine, scan};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, rule};
 

@@ -7,7 +7,8 @@ use base::Nanos;
 use sim::Level;
 use sim::theory_queue::TheoryQueue;
 
-use super::{Experiment, Row, Task, machine};
+use super::form::{Experiment, Row, Task};
+use super::machine;
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule};
 

@@ -9,8 +9,8 @@ use netsim::whole::{WholeOutcome, WholePlan, WorkerStep, run as simulate};
 use report::Parameter;
 use sim::Level;
 
+use super::form::{Experiment, Misfit, Row, Task};
 use super::net::{CONGESTION, congestions};
-use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, Settings, rule};
 

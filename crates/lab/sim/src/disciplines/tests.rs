@@ -16,7 +16,7 @@ fn plan(servers: u32, load: f64, service: Distribution, discipline: Discipline) 
         quantum: Nanos::FAR_FUTURE,
         preemption: Nanos::ZERO,
         hand_off: Nanos::ZERO,
-        nap: Nanos::ZERO,
+        pause: Nanos::ZERO,
         requests: 400_000,
     }
 }
@@ -74,11 +74,11 @@ fn a_second_request_at_the_server_hides_the_way_to_it() {
 }
 
 #[test]
-fn who_looks_only_now_and_then_adds_half_a_nap_to_the_wait() {
+fn who_looks_only_now_and_then_adds_half_a_pause_to_the_wait() {
     // M/G/1 with vacations of one length (Levy and Yechiali, 1975).
     for service in [Distribution::Exponential, Distribution::Constant] {
-        let nap = Nanos::from_micros(40);
-        let napping = Plan { nap, ..plan(1, 0.5, service, Discipline::Bounded(1)) };
+        let pause = Nanos::from_micros(40);
+        let napping = Plan { pause, ..plan(1, 0.5, service, Discipline::Bounded(1)) };
         let scv = if service == Distribution::Constant { 0.0 } else { 1.0 };
         is_near(mean(&napping), 1.0 + closed_form::mg1_mean_wait(0.5, scv) + 2.0, 0.03);
     }

@@ -73,7 +73,7 @@ impl MachinePlan {
         within("the number of apps", self.apps.len(), 1, 4096)?;
         within("the number of steps", self.steps.len(), 1, usize::from(u16::MAX) - 1)?;
         for (at, app) in self.apps.iter().enumerate() {
-            app.check(&format!("apps[{at}]"))?;
+            check_app(app, &format!("apps[{at}]"))?;
         }
         let workers: usize = self.apps.iter().map(|app| usize::from(app.workers)).sum();
         within("the sum of all workers", workers, 1, usize::from(WorkerId::LIMIT))?;
@@ -107,27 +107,25 @@ impl MachinePlan {
     }
 }
 
-impl AppPlan {
-    fn check(&self, path: &str) -> Result<(), PlanError> {
-        let field = |name: &str| format!("{path}.{name}");
-        within(&field("workers"), self.workers, 1, WorkerId::LIMIT - 1)?;
-        within(&field("guaranteed"), self.guaranteed, 0, self.workers)?;
-        within(&field("flows"), self.flows, 1, FLOWS_MAX)?;
-        within(&field("ring"), self.ring, 1, RING_MAX)?;
-        length(&field("service_mean"), self.service_mean, Nanos::ZERO, Nanos::from_secs(1))?;
-        real(&field("churn"), self.churn, 0.0, RATE_MAX)?;
-        if let Popularity::Zipf { exponent } = self.popularity {
-            real(&field("popularity.exponent"), exponent, 0.0, 4.0)?;
-        }
-        if let Some(trace) = &self.trace {
-            within(&field("trace: flows"), trace.flows(), 1, self.flows)?;
-            length(&field("trace: length"), trace.length(), Nanos::ZERO, LENGTH_MAX)?;
-        }
-        if self.quantum < Nanos(100) {
-            return length(&field("quantum"), self.quantum, Nanos(100), Nanos::FAR_FUTURE);
-        }
-        self.system.check()
+fn check_app(app: &AppPlan, path: &str) -> Result<(), PlanError> {
+    let field = |name: &str| format!("{path}.{name}");
+    within(&field("workers"), app.workers, 1, WorkerId::LIMIT - 1)?;
+    within(&field("guaranteed"), app.guaranteed, 0, app.workers)?;
+    within(&field("flows"), app.flows, 1, FLOWS_MAX)?;
+    within(&field("ring"), app.ring, 1, RING_MAX)?;
+    length(&field("service_mean"), app.service_mean, Nanos::ZERO, Nanos::from_secs(1))?;
+    real(&field("churn"), app.churn, 0.0, RATE_MAX)?;
+    if let Popularity::Zipf { exponent } = app.popularity {
+        real(&field("popularity.exponent"), exponent, 0.0, 4.0)?;
     }
+    if let Some(trace) = &app.trace {
+        within(&field("trace: flows"), trace.flows(), 1, app.flows)?;
+        length(&field("trace: length"), trace.length(), Nanos::ZERO, LENGTH_MAX)?;
+    }
+    if app.quantum < Nanos(100) {
+        return length(&field("quantum"), app.quantum, Nanos(100), Nanos::FAR_FUTURE);
+    }
+    app.system.check()
 }
 
 fn within<T>(field: &str, given: T, least: T, most: T) -> Result<(), PlanError>

@@ -5,7 +5,7 @@ use load::{Arrival, Distribution};
 use sim::model::{AppPlan, Costs, MachinePlan, PlanError, Popularity, Step, System};
 use sim::{Level, Range};
 
-use super::{Misfit, Task};
+use super::super::form::{Misfit, Task};
 use crate::scenario::Over;
 use crate::setting::{Settings, Shift};
 

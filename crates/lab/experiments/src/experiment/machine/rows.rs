@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use sim::model::{AppOutcome, Outcome, StepOutcome};
 
+use super::super::form::{Row, Task};
 use super::plan::Timetable;
-use super::{Row, Task};
 use crate::scenario::Over;
 
 pub(super) const VALUES: &[&str] = &[
