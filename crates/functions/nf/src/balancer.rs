@@ -31,7 +31,7 @@
 //!
 //! COUNTERS
 //!   sent, returned, errors (passed on); opened; by_previous_ring; untracked; no_service,
-//!   no_server, no_room, fragment, icmp, unreadable (dropped); servers_well. Each has a
+//!   no_server, no_room, no_flow, fragment, icmp, unreadable (dropped); servers_well. Each has a
 //!   sentence in the statistics.
 //!
 //! STANDARDS
@@ -41,8 +41,9 @@
 //!
 //! LIMITS
 //!   IPv4 only. Each packet costs as much whatever comes: a flow has eight places, and a first
-//!   packet never takes that of a flow that goes both ways. With "nat" answers must come back by
-//!   the same slice, and a server is of one service only. For full NAT, where servers do not answer
+//!   packet never takes that of a flow that was seen to go both ways. By "link" and "ipip" answers
+//!   are not seen: a flood takes the places of who is quiet, and they go on by the ring. With "nat"
+//!   answers must come back by the same slice, and a server is of one service only. For full NAT, where servers do not answer
 //!   by this way, put a `nat` before it that is outside where the servers are. The packet of "ipip"
 //!   may be fragmented, which a larger MTU towards the servers avoids. Ping to a service is
 //!   dropped.
@@ -207,15 +208,21 @@ impl Balancer {
         let has_begun = flags.is_some() && !begins;
         let chosen = service.choose(hash, has_begun, now);
         let known = self.flows.peek(&flow, now);
-        let goes_on = known.filter(|(server, stage)| match begins {
-            // Sent once more, while its server is well.
-            true => *stage <= Stage::Answered && service.is_open(*server),
-            false => service.servers.contains(server),
+        let goes_on = known.filter(|(server, stage)| match stage {
+            // Sent once more, or nothing has come back yet: while its server is well.
+            Stage::Begun if begins || flags.is_none() => service.is_open(*server),
+            Stage::Ending if begins => false,
+            // Whoever lies about his address takes no flow away by its first packet.
+            _ => service.servers.contains(server),
         });
-        if let Some((server, _)) = goes_on {
+        if let Some((server, stage)) = goes_on {
             if let Some(entry) = self.flows.find(&flow, now) {
                 entry.advance(flags, true, forwarding != Forwarding::Nat);
-                entry.keep(now);
+                // Datagrams to a server that answers no more keep nothing: another one is chosen.
+                let waits = flags.is_none() && forwarding == Forwarding::Nat;
+                if !(begins || waits && stage != Stage::Begun) {
+                    entry.keep(now);
+                }
             }
             return Ok((server, forwarding));
         }
@@ -231,7 +238,11 @@ impl Balancer {
         let counter =
             if is_kept { &mut self.counters.opened } else { &mut self.counters.untracked };
         *counter += 1;
-        Ok((server, forwarding))
+        match is_kept || forwarding != Forwarding::Nat {
+            true => Ok((server, forwarding)),
+            // Its answer would leave with the server's address.
+            false => Err(Stop::NoFlow),
+        }
     }
 
     /// A packet to the address of a service.

@@ -6,6 +6,7 @@ pub(super) enum Stop {
     NoService,
     NoServer,
     NoRoom,
+    NoFlow,
     Fragment,
     Icmp,
     Unreadable,
@@ -25,7 +26,8 @@ counters! {
         /// Flows that went on with their server of before, which the ring alone would not say any
         /// more.
         by_previous_ring,
-        /// Flows for which there was no room among those in use: they go by the ring alone.
+        /// Flows for which there was no room among those in use: they go by the ring alone, but for
+        /// those of `nat`, which would not find back.
         untracked,
         /// Packets to an address of a service, but of none of its ports and protocols, dropped.
         no_service,
@@ -33,6 +35,8 @@ counters! {
         no_server,
         /// Packets for which the frame has no room for another header, dropped.
         no_room,
+        /// Packets of `nat` for whose flow there was no room, dropped.
+        no_flow,
         /// Later fragments whose first one has not passed, dropped.
         fragment,
         /// ICMP errors that are harmed, in fragments or about no flow of a service, dropped.
@@ -49,6 +53,7 @@ impl Stop {
             Self::NoService => &mut counters.no_service,
             Self::NoServer => &mut counters.no_server,
             Self::NoRoom => &mut counters.no_room,
+            Self::NoFlow => &mut counters.no_flow,
             Self::Fragment => &mut counters.fragment,
             Self::Icmp => &mut counters.icmp,
             Self::Unreadable => &mut counters.unreadable,

@@ -1,8 +1,9 @@
 //! Which server each flow goes to, for as long as it lasts.
 //!
 //! Whatever comes costs as much: a flow has eight places, by its hash, and takes one that has run
-//! out, or one of a flow that has shown nothing but its first packet. One that goes both ways never
-//! gives way to a first packet.
+//! out, or one of a flow that has shown nothing but its first packet. One that was seen to go both
+//! ways never gives way to a first packet; where answers do not come by here, sources may be forged
+//! for as long as one likes, and whoever has been quiet for longest gives way.
 
 use base::Nanos;
 
@@ -24,9 +25,11 @@ pub(super) enum Stage {
     /// It has begun, and nobody knows whether its source is forged.
     #[default]
     Begun,
-    /// The server has answered, or, where answers do not come by here, the client has gone on.
+    /// The server has answered.
     Answered,
-    /// And the client has gone on after that.
+    /// Answers do not come by here, and the client has gone on.
+    OneWay,
+    /// The server has answered, and the client has gone on after that.
     Lasting,
     /// One end is done.
     Ending,
@@ -91,16 +94,16 @@ impl Flows {
         let now_seconds = seconds(now);
         let value = |entry: &Entry| match entry.stage {
             _ if entry.deadline <= now_seconds => 0,
-            Stage::Begun => 1,
+            // What ends has little to lose: the ring names the same server most of the time.
+            Stage::Begun | Stage::Ending => 1,
             // An open port answers whoever lies about his address.
-            Stage::Answered => 2,
-            Stage::Ending => 3,
-            Stage::Lasting => 4,
+            Stage::Answered | Stage::OneWay => 2,
+            Stage::Lasting => 3,
         };
         let places = &mut self.buckets[bucket];
         // Of those worth as much the one that has been quiet for longest.
         let least = places.iter_mut().min_by_key(|entry| (value(entry), entry.deadline));
-        let Some(place) = least.filter(|entry| value(entry) < 4) else { return false };
+        let Some(place) = least.filter(|entry| value(entry) < 3) else { return false };
         *place = Entry { flow, server, stage: Stage::Begun, deadline: 0 };
         place.keep(now);
         true
@@ -146,8 +149,9 @@ impl Entry {
             return;
         }
         self.stage = match (self.stage, from_client) {
-            (Stage::Begun, true) if is_one_way && flags & SYN == 0 => Stage::Answered,
-            (Stage::Begun, false) => Stage::Answered,
+            (Stage::Begun | Stage::Ending, true) if is_one_way && flags & SYN == 0 => Stage::OneWay,
+            // One that goes on after an end was not at its end: anybody may forge one.
+            (Stage::Begun | Stage::Ending, false) => Stage::Answered,
             (Stage::Answered, true) if flags & SYN == 0 => Stage::Lasting,
             (stage, _) => stage,
         };
@@ -158,7 +162,7 @@ impl Entry {
         let kept = if self.flow.protocol == wire::ipv4::TCP { TCP } else { UDP };
         let most = match self.stage {
             Stage::Begun | Stage::Answered => kept.begun,
-            Stage::Lasting => kept.lasting,
+            Stage::OneWay | Stage::Lasting => kept.lasting,
             Stage::Ending => ENDING,
         };
         self.deadline = seconds(now).saturating_add(most);

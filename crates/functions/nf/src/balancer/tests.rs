@@ -148,6 +148,7 @@ fn a_service_without_servers_drops_and_one_of_no_weight_drains() {
     assert_eq!(none.counts().no_server, 1);
     let mut before = Balancer::new(&all, |_, _| true);
     let server = to(&sent(&mut before, &udp([CLIENT, SERVICE], b"")));
+    sent(&mut before, &udp([&server, CLIENT], b"answer"));
     for one in &mut all.services[0].servers {
         one.weight = u32::from(one.address.to_string() != server);
     }
@@ -181,6 +182,68 @@ fn a_flood_of_first_packets_takes_no_place_of_a_flow_that_goes_both_ways() {
     let mut other = Balancer::new(&settings(6, Forwarding::Nat, 3), |_, at| at > 3);
     other.take_over(&mut balancer);
     assert_eq!(to(&sent(&mut other, &with_flags([CLIENT, SERVICE], tcp::ACK))), server);
+}
+
+/// A flow of TCP that goes both ways; its server.
+fn lasting(balancer: &mut Balancer, client: &str) -> String {
+    let server = to(&sent(balancer, &with_flags([client, SERVICE], tcp::SYN)));
+    sent(balancer, &with_flags([&server, client], tcp::SYN | tcp::ACK));
+    sent(balancer, &with_flags([client, SERVICE], tcp::ACK));
+    server
+}
+
+#[test]
+fn a_forged_first_packet_or_reset_takes_no_flow_from_the_server_that_it_has() {
+    let mut all = settings(6, Forwarding::Nat, 2);
+    let mut before = Balancer::new(&all, |_, _| true);
+    let server = lasting(&mut before, CLIENT);
+    for one in &mut all.services[0].servers {
+        one.weight = u32::from(one.address.to_string() != server);
+    }
+    let mut drained = Balancer::new(&all, |_, _| true);
+    drained.take_over(&mut before);
+    for flags in [tcp::SYN, tcp::ACK, tcp::RST, tcp::ACK] {
+        let packet = with_flags([CLIENT, SERVICE], flags);
+        assert_eq!(to(&sent(&mut drained, &packet)), server, "{flags}");
+    }
+    // Both go on, so that it has not ended: nothing takes its place.
+    sent(&mut drained, &with_flags([&server, CLIENT], tcp::ACK));
+    sent(&mut drained, &with_flags([CLIENT, SERVICE], tcp::ACK));
+    assert_eq!(to(&sent(&mut drained, &with_flags([CLIENT, SERVICE], tcp::SYN))), server);
+}
+
+#[test]
+fn where_answers_do_not_come_by_forged_flows_always_give_way() {
+    let mut balancer = balancer(6, Forwarding::Link, 3);
+    for n in 0..3000_u32 {
+        let source = format!("{}:{}", Ipv4Addr::from_bits(0xc612_0000 + n / 16), 1024 + n % 16);
+        for flags in [tcp::SYN, tcp::ACK, tcp::ACK] {
+            assert!(through(&mut balancer, &with_flags([&source, SERVICE], flags), 0).is_some());
+        }
+    }
+    assert_eq!(balancer.counts().untracked, 0, "three packets of a liar take no place for good");
+}
+
+#[test]
+fn a_flow_whose_answers_would_not_find_back_is_dropped_and_counted() {
+    let few = BalancerSettings { flows: 8, ..settings(6, Forwarding::Nat, 3) };
+    let mut balancer = Balancer::new(&few, |_, _| true);
+    for n in 0..8 {
+        lasting(&mut balancer, &format!("198.51.100.4:{}", 1000 + n));
+    }
+    assert_eq!(through(&mut balancer, &with_flags([CLIENT, SERVICE], tcp::SYN), 0), None);
+    assert_eq!((balancer.counts().no_flow, balancer.counts().untracked), (1, 1));
+}
+
+#[test]
+fn datagrams_leave_a_server_that_is_not_well_and_has_not_answered() {
+    let all = settings(17, Forwarding::Nat, 2);
+    let mut before = Balancer::new(&all, |_, _| true);
+    let server = to(&sent(&mut before, &udp([CLIENT, SERVICE], b"ask")));
+    let down = all.services[0].servers.iter().position(|one| one.address.to_string() == server);
+    let mut after = Balancer::new(&all, |_, at| Some(at) != down);
+    after.take_over(&mut before);
+    assert_ne!(to(&sent(&mut after, &udp([CLIENT, SERVICE], b"again"))), server);
 }
 
 #[test]

@@ -193,13 +193,10 @@ impl SocketTable {
         let Candidate { app: number, place, generation, socket } = candidate;
         let Some(app) = self.apps.get(number) else { return };
         let Some(words) = app.words(place.1) else { return };
-        let let_go = match parcel.connection {
-            Ok(let_go) => let_go,
-            Err(_) => {
-                release_both(words);
-                self.count_kept(Event::HandOverState, 1);
-                return;
-            }
+        let Ok(let_go) = parcel.connection else {
+            release_both(words);
+            self.count_kept(Event::HandOverState, 1);
+            return;
         };
         let asks = words.asks();
         let key = (number, place.1, generation);
