@@ -41,12 +41,11 @@
 //!
 //! LIMITS
 //!   IPv4 only. Each packet costs as much whatever comes: a flow has eight places, and a first
-//!   packet never takes that of a flow that was seen to go both ways. By "link" and "ipip" answers
-//!   are not seen: a flood takes the places of who is quiet, and they go on by the ring. With "nat"
-//!   answers must come back by the same slice, and a server is of one service only. For full NAT, where servers do not answer
+//!   packet never takes that of a flow that was seen to go both ways; by "link" and "ipip" none
+//!   is, and a flood takes the places of who is quiet. With "nat" answers must come back by the
+//!   same slice, and a server is of one service only. For full NAT, where servers do not answer
 //!   by this way, put a `nat` before it that is outside where the servers are. The packet of "ipip"
-//!   may be fragmented, which a larger MTU towards the servers avoids. Ping to a service is
-//!   dropped.
+//!   may be fragmented, which a larger MTU towards the servers avoids. Ping to a service: dropped.
 
 mod counters;
 mod flows;
@@ -203,10 +202,9 @@ impl Balancer {
         let flow = Flow { client: source, service: destination, protocol };
         let flags = packet.tcp_flags();
         let begins = flags.is_some_and(|flags| flags & (tcp::SYN | tcp::ACK) == tcp::SYN);
-        let hash = Flows::hash(&flow);
         // Of UDP nobody knows whether a flow begins.
         let has_begun = flags.is_some() && !begins;
-        let chosen = service.choose(hash, has_begun, now);
+        let chosen = service.choose(Flows::hash(&flow), has_begun, now);
         let known = self.flows.peek(&flow, now);
         let goes_on = known.filter(|(server, stage)| match stage {
             // Sent once more, or nothing has come back yet: while its server is well.

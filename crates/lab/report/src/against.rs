@@ -190,8 +190,11 @@ mod tests {
         Report::of(seeded).expect("the lines are right")
     }
 
+    /// Whether a claim holds, and in how many runs of how many.
+    type Said = (Option<bool>, Option<(u32, u32)>);
+
     /// The sample with these verdicts instead of its own.
-    fn with_claims(verdicts: &[(Option<bool>, Option<(u32, u32)>)], seed: u64) -> Report {
+    fn with_claims(verdicts: &[Said], seed: u64) -> Report {
         let mut lines = sample::lines();
         lines.retain(|line| !matches!(line, Line::Claim(_)));
         let claims = verdicts.iter().enumerate().map(|(number, (holds, runs))| {

@@ -386,7 +386,7 @@ mod tests {
         let socket = socket.expect("descriptors are left");
         let cookie = |socket: &OwnedFd| sys::socket::cookie_of(socket.as_fd()).expect("a socket");
         let own = std::process::id();
-        let (mut ours, theirs) = UnixStream::pair().expect("descriptors are left");
+        let (ours, theirs) = UnixStream::pair().expect("descriptors are left");
         let question = [[COPIES].as_slice(), &1_u64.to_le_bytes(), &u64::from(own).to_le_bytes()];
         let question = question.concat();
         let out = theirs.try_clone().expect("descriptors are left");
@@ -395,7 +395,7 @@ mod tests {
             answer(question.as_slice(), out, give)
         });
         let mut found = false;
-        while let Some((pid, copy)) = receive_copy(&mut ours).expect("an answer") {
+        while let Some((pid, copy)) = receive_copy(&ours).expect("an answer") {
             found |= pid == own && cookie(&copy) == cookie(&socket);
         }
         asked.join().expect("it does not panic").expect("it is answered");
