@@ -18,6 +18,8 @@ mod settings;
 mod sink;
 mod wire_side;
 
+use std::num::NonZeroU8;
+
 use base::Nanos;
 use harness::Harness;
 pub(crate) use program::Program;
@@ -231,7 +233,8 @@ impl Game {
                 6 => call.engine.set_more(id, on),
                 7 => call.engine.set_user_timeout(id, on.then_some(u32::from(value) * 16)),
                 8 => {
-                    let (idle_s, probes) = (u32::from(value >> 4), value & 3);
+                    let idle_s = u32::from(value >> 4);
+                    let probes = NonZeroU8::MIN.saturating_add(value & 3);
                     let keep_alive = KeepAlive { idle_s, interval_s: 1, probes };
                     call.engine.set_keep_alive(now, id, on.then_some(keep_alive))
                 }

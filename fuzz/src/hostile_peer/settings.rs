@@ -1,5 +1,7 @@
 //! How the engine under test is set up, from the first bytes of a program.
 
+use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
+
 use base::Nanos;
 use tcp::{Algorithm, Config, FlowOptions, KeepAlive};
 use wire::Toeplitz;
@@ -54,19 +56,21 @@ impl Settings {
             0,
             [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Dctcp, Algorithm::Timely],
         );
-        let keep_alive = KeepAlive { idle_s: 1, interval_s: 1, probes: 2 };
+        let keep_alive = KeepAlive { idle_s: 1, interval_s: 1, probes: NonZeroU8::MIN };
         let receive_ring_log2 = Program::pick(two, 2, [10, 8, 9, 11]);
         let options = FlowOptions {
             receive_ring_log2,
             receive_limit_log2: receive_ring_log2 + 1,
             send_ring_log2: Program::pick(two, 4, [10, 8, 9, 11]),
-            mss_max: Program::pick(four, 2, [None, Some(64)]),
+            mss_max: Program::pick(four, 2, [None, NonZeroU16::new(64)]),
             congestion,
             ecn: !on(one, 5),
             no_delay: !on(one, 6),
             pacing: !on(one, 7),
             keep_alive: Program::pick(four, 3, [None, Some(keep_alive)]),
-            user_timeout_ms: Program::pick(four, 4, [None, Some(700)]),
+            user_timeout_ms: Program::pick(four, 4, [None, NonZeroU32::new(700)]),
+            defer_accept: Program::pick(three, 5, [0, 3]),
+            ..FlowOptions::default()
         };
         Self {
             config,
