@@ -38,7 +38,9 @@ def serve(caller, mode, count):
 
 
 def main(mode, count, host, port):
-    signal.signal(signal.SIGUSR1, lambda *_: GO_ON.set())
+    # Waited for, not handled: a process that goes on after SIGSTOP may take the signal in another
+    # thread, and the one that pauses never hears of it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server(
         (host, port), family=family, backlog=100, dualstack_ipv6=family == socket.AF_INET6
@@ -52,6 +54,8 @@ def main(mode, count, host, port):
             print("accepted", flush=True)
 
     threading.Thread(target=accept, daemon=True).start()
+    signal.sigwait({signal.SIGUSR1})
+    GO_ON.set()
     while True:
         signal.pause()
 
