@@ -46,10 +46,9 @@ impl<'a> Slot<'a> {
     pub(crate) fn hold(&self, word: &'a AtomicU32) -> Result<SlotLock<'a>, Errno> {
         if self.peer.is_none() {
             let is_over = || self.is_kernels() || self.region.is_over();
-            return lock::hold(word, is_over).inspect_err(|error| {
-                if *error == lock::GIVEN_TO_KERNEL {
-                    self.lost_unless_kernels();
-                }
+            return lock::hold(word, is_over).map_err(|error| match error {
+                lock::GIVEN_TO_KERNEL if !self.is_kernels() => self.lost(),
+                error => error,
             });
         }
         lock::hold_beside_a_neighbour(word).inspect_err(|error| {
@@ -67,10 +66,9 @@ impl<'a> Slot<'a> {
 
     /// A daemon that has ended in the middle of giving a connection to the kernel has lost it.
     #[cold]
-    fn lost_unless_kernels(&self) {
-        if !self.is_kernels() {
-            self.break_off(Errno::CONNRESET);
-        }
+    fn lost(&self) -> Errno {
+        self.break_off(Errno::CONNRESET);
+        Errno::CONNRESET
     }
 
     /// What can be read. Another thread may read meanwhile, unless the caller has the lock.

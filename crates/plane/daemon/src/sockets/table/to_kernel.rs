@@ -7,7 +7,7 @@
 //! its: the interfaces' programs ask. Last, the program is told by a flag in the slot, and uses its
 //! descriptor as any other from then on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -31,10 +31,9 @@ use crate::attach_server_counters::AttachServerEvent as Event;
 use crate::log;
 use crate::open_sockets::OpenSockets;
 
-/// All connections together get so long; users get equal parts of it, so that none can use up
-/// another's.
+/// All connections together get so long, or `sockets.drain_ms` if that is less: then the workers
+/// end.
 const ALL_WITHIN: Duration = Duration::from_secs(5);
-const USER_AT_LEAST: Duration = Duration::from_millis(100);
 
 /// Connections that are under way at once: none is answered by anybody for longer than these take.
 const BATCH: usize = 32;
@@ -70,18 +69,14 @@ impl SocketTable {
         claims.leave_connections();
         self.table_config.command_queue.command(&Command::BeSilent);
         self.table_config.await_workers();
-        let users: BTreeSet<u32> = self.apps.iter().map(|app| app.uid).collect();
-        let part = (ALL_WITHIN / users.len().max(1) as u32).max(USER_AT_LEAST);
+        let drain = Duration::from_millis(self.table_config.config.sockets.drain_ms.into());
+        let until = Instant::now() + ALL_WITHIN.min(drain);
         // It is asked while the table changes.
         let mut looker =
             std::mem::replace(&mut self.table_config.open_sockets, OpenSockets::Nobody);
-        for user in users {
-            let until = Instant::now() + part;
-            let apps = self.apps.iter().filter(|app| app.uid == user);
-            let apps: Vec<u16> = apps.map(App::number).collect();
-            for app in apps {
-                self.give_app(app, &mut looker, claims, lives, until);
-            }
+        let apps: Vec<u16> = self.apps.iter().map(App::number).collect();
+        for app in apps {
+            self.give_app(app, &mut looker, claims, lives, until);
         }
         self.table_config.open_sockets = looker;
         self.give_orphans(claims);
@@ -143,7 +138,7 @@ impl SocketTable {
             if batch.len() == BATCH {
                 self.give_batch(std::mem::take(&mut batch), claims, until);
             }
-            !wanted.is_empty()
+            !wanted.is_empty() && Instant::now() < until
         });
         self.give_batch(batch, claims, until);
         if let Err(error) = asked {
@@ -185,7 +180,10 @@ impl SocketTable {
             }
             for parcel in parcels {
                 let place = (parcel.app.region, parcel.slot);
-                let Some(candidate) = seized.remove(&place) else { continue };
+                let Some(candidate) = seized.remove(&place) else {
+                    self.lose(parcel);
+                    continue;
+                };
                 self.finish(candidate, parcel, claims);
             }
         }
@@ -194,6 +192,15 @@ impl SocketTable {
             self.words_of(&candidate).into_iter().for_each(release_both);
             self.count_kept(Event::HandOverBusy, 1);
         }
+    }
+
+    /// A worker was too late, and nobody has that connection any more: its program is told.
+    fn lose(&mut self, parcel: Parcel) {
+        let Ok(let_go) = parcel.connection else { return };
+        let_go.give_back();
+        let app = self.apps.get(parcel.app.app);
+        app.into_iter().for_each(|app| app.fail(parcel.slot, Errno::CONNRESET));
+        self.endings.given.add_lost(parcel.app.app);
     }
 
     /// A worker has answered.
@@ -249,15 +256,14 @@ impl SocketTable {
         self.table_config.await_workers();
         std::thread::sleep(ORPHANS_WITHIN);
         for parcel in command_queue.take_parcels() {
-            let Parcel { app, slot, generation, connection } = parcel;
-            let Ok(let_go) = connection else { continue };
-            let place = (app.region, slot);
-            if self.records.get(place).is_some_and(|record| record.generation == generation) {
-                // No orphan: its worker was too late, and it is nobody's by now.
-                self.apps.get(app.app).into_iter().for_each(|app| app.fail(slot, Errno::CONNRESET));
-                self.endings.given.add_lost(app.app);
+            let record = self.records.get((parcel.app.region, parcel.slot));
+            if record.is_some_and(|record| record.generation == parcel.generation) {
+                // No orphan, but one of those above.
+                self.lose(parcel);
                 continue;
             }
+            let Parcel { app, slot, generation, connection } = parcel;
+            let Ok(let_go) = connection else { continue };
             let family = match let_go.repair.key.is_ipv6() {
                 false => AddressFamily::INET,
                 true => AddressFamily::INET6,
