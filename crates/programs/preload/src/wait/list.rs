@@ -8,11 +8,11 @@ use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 
 use crate::entry::descriptors::{self, Found};
-use crate::entry::file::Kind;
+use crate::entry::file::{File, Kind};
 use crate::entry::own_code::Inner;
-use crate::entry::{Body, Held};
+use crate::entry::{Body, Held, own_code};
 use crate::process::{again, lookup, session};
-use crate::system::{outcome, real};
+use crate::system::{fork, outcome, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::epoll::Set;
 use crate::wait::yield_policy::YieldPolicy;
@@ -50,6 +50,11 @@ impl Ours {
         }
         file.was_renewed()
     }
+}
+
+/// Whether its numbers stand for another socket by now, or will in a moment.
+fn is_renewed(held: &Held) -> bool {
+    held.file().is_some_and(File::was_renewed)
 }
 
 /// What one is ready for, of what was asked and what is always told.
@@ -158,16 +163,31 @@ impl List {
             if let Some(count) = self.wait_once(deadline, mask)? {
                 return Ok(count);
             }
-            for ours in self.ours.iter_mut().filter(|ours| ours.was_renewed()) {
-                let kernel = &mut self.kernel[ours.index];
+            let kernel = &mut self.kernel;
+            // Then the thread that gives the number another file may be this one.
+            let may_wait = !own_code::is_running() && !fork::is_borrowed();
+            self.ours.retain_mut(|ours| {
+                if !ours.was_renewed() {
+                    return true;
+                }
                 match lookup::socket(ours.fd) {
-                    Some(held) => ours.held = held,
+                    // Another thread is about to give the number its new file.
+                    Some(held) if may_wait && is_renewed(&held) => {
+                        std::thread::yield_now();
+                        true
+                    }
+                    Some(held) if !is_renewed(&held) => {
+                        ours.held = held;
+                        true
+                    }
                     // One that is the kernel's now has its half in the kernel's list already, but
                     // for a connection.
-                    None => kernel.fd = ours.fd,
+                    _ => {
+                        kernel[ours.index].fd = ours.fd;
+                        false
+                    }
                 }
-            }
-            self.ours.retain(|ours| !ours.was_renewed());
+            });
         }
     }
 
