@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use testbed::Side;
-use whole::{Accelerated, Program, TIMEOUT, Talks, install, project, wait_for};
+use whole::{Accelerated, Program, TIMEOUT, Talks, binary, install, project, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";
 const PORT: u16 = 8000;
@@ -279,6 +279,35 @@ fn redis_goes_on_with_all_its_callers() {
     increase(&mut callers);
     increase(&mut callers);
     server.stop();
+}
+
+/// Whoever has a socket while it is repaired may do with it what only the kernel's rights allow.
+#[test]
+fn connections_of_other_users_programs_are_reset_at_the_end_and_not_repaired() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 100\n");
+    let name = script("echo_ways.py");
+    let calisto = binary("calisto").display().to_string();
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups", &calisto, "run", "--strict"];
+    let words = [&["setpriv"], &user[..], &["--", PYTHON, &name, "thread", "::", "8000"]].concat();
+    let mut command = accelerated.here().command(words[0]);
+    command.args(&words[1..]);
+    command.env("CALISTO_APPS", accelerated.daemon().apps_socket());
+    let mut server = Program::spawn(&mut command);
+    server.wait_until_it_says("listening");
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let mut caller = connect(accelerated.there(), here);
+    wait_for("the connection", || match accelerated.daemon().counter("tcp_connected") {
+        1 => Ok(()),
+        count => Err(format!("{count} are there")),
+    });
+    let (daemon, side) = accelerated.daemon_mut();
+    let before = kernel_connections(side);
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success(), "{}", daemon.said());
+    assert_eq!(kernel_connections(side), before);
+    let mut told = Vec::new();
+    let reset = caller.read_to_end(&mut told).map_err(|error| error.kind());
+    assert_eq!(reset, Err(ErrorKind::ConnectionReset));
 }
 
 #[test]

@@ -168,6 +168,9 @@ impl SocketTable {
             std::thread::sleep(LOOK_EVERY);
         }
         self.count_kept(Event::HandOverBusy, left.len() as u64);
+        for Candidate { app, socket, .. } in left {
+            self.close_later(self.apps.get(app).map_or(0, |app| app.uid), socket);
+        }
         for Candidate { app, place, generation, .. } in seized.values() {
             let (app, slot, generation) = (*app, place.1, *generation);
             self.table_config.command_queue.command(&Command::HandOver { app, slot, generation });
@@ -191,6 +194,8 @@ impl SocketTable {
             // Its worker has lost it just now, or has too much to do: it goes on as it is.
             self.words_of(&candidate).into_iter().for_each(release_both);
             self.count_kept(Event::HandOverBusy, 1);
+            let user = self.apps.get(candidate.app).map_or(0, |app| app.uid);
+            self.close_later(user, candidate.socket);
         }
     }
 
