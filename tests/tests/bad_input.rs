@@ -120,10 +120,14 @@ fn a_port_comes_back_with_an_interface_of_its_name_and_connections_go_on() {
         });
         echo(&mut connect(), b"a new connection");
         echo(&mut before, format!("after {round}").as_bytes());
-        let told = daemon.said();
-        let count = |part: &str| told.lines().filter(|line| line.contains(part)).count();
-        assert_eq!(count("port xdp:veth0 moves nothing"), round, "{told}");
-        assert_eq!(count("port xdp:veth0 works again"), round, "{told}");
+        // The log is written by a thread of its own.
+        wait_for("a line of the log for each", || {
+            let told = daemon.said();
+            let count = |part: &str| told.lines().filter(|line| line.contains(part)).count();
+            let counts =
+                ["moves nothing", "works again"].map(|is| count(&format!("port xdp:veth0 {is}")));
+            (counts == [round; 2]).then_some(()).ok_or(told)
+        });
     }
     daemon.must(admin::Command::Stop);
     assert!(daemon.wait().success());

@@ -17,9 +17,11 @@ fn socat_gives_and_takes() {
 #[test]
 fn ncat_gives_and_takes() {
     let ground = Ground::new();
+    // Not `--sh-exec`: what a socket does not take at once of what a program says is lost there,
+    // between two sockets of the kernel too (1 of 60 times while the machine was busy).
     ground.three_ways(
         PORT,
-        |_| words(&["ncat", "-lk", "7000", "--sh-exec", "cat www/body"]),
+        |_| words(&["sh", "-c", "exec ncat -l --send-only 7000 <www/body"]),
         |host| words(&["ncat", "--recv-only", host, "7000"]),
     );
 }
