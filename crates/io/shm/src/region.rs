@@ -14,9 +14,6 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// First word of every region: "CALISTO1" in memory order.
 pub const REGION_MAGIC: u64 = u64::from_le_bytes(*b"CALISTO1");
 
-/// Layout version of [`RegionHeader`]; a reader refuses any other.
-pub const REGION_VERSION: u32 = 1;
-
 /// The first bytes of a region. Plain data, little endian like the machine (Calisto runs on
 /// x86-64 and little-endian arm64).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +21,7 @@ pub const REGION_VERSION: u32 = 1;
 pub struct RegionHeader {
     /// [`REGION_MAGIC`].
     pub magic: u64,
-    /// [`REGION_VERSION`].
+    /// [`RegionKind::layout_version`]; a reader refuses any other.
     pub version: u32,
     /// What the content is: frames, rings, flow state.
     pub kind: RegionKind,
@@ -53,6 +50,14 @@ pub enum RegionKind {
 }
 
 impl RegionKind {
+    /// The version of how what a region of this kind holds is laid out.
+    pub const fn layout_version(self) -> u32 {
+        match self {
+            Self::Frames | Self::FlowState | Self::App | Self::ReadySet => 1,
+            Self::Stream => 2,
+        }
+    }
+
     /// Whether most of it is never used, so that its pages come with their first touch.
     const fn is_sparse(self) -> bool {
         matches!(self, Self::Stream)
@@ -114,7 +119,7 @@ impl Region {
         let region = Self { base, bytes, file: Some(file) };
         let header = RegionHeader {
             magic: REGION_MAGIC,
-            version: REGION_VERSION,
+            version: kind.layout_version(),
             kind,
             features: 0,
             content_offset: content_offset as u64,
@@ -150,8 +155,8 @@ impl Region {
         if magic != REGION_MAGIC || found != kind as u32 {
             return Err(MapError::Kind);
         }
-        if version != REGION_VERSION || features != 0 {
-            return Err(MapError::Version { version, features });
+        if version != kind.layout_version() || features != 0 {
+            return Err(MapError::Version { version, features, known: kind.layout_version() });
         }
         Ok(region)
     }
@@ -256,6 +261,8 @@ pub enum MapError {
         version: u32,
         /// Its features.
         features: u64,
+        /// The version that this program knows.
+        known: u32,
     },
     /// Its sizes cannot be.
     Sizes,
@@ -268,10 +275,10 @@ impl fmt::Display for MapError {
         match self {
             Self::NotSealed => f.write_str("the shared memory is not sealed against shrinking"),
             Self::Kind => f.write_str("the shared memory is none of the expected kind"),
-            Self::Version { version, features } => write!(
+            Self::Version { version, features, known } => write!(
                 f,
                 "the shared memory has layout version {version} (features {features:#x}) and this \
-                 program speaks {REGION_VERSION}: build both from the same release"
+                 program speaks {known}: build both from the same release"
             ),
             Self::Sizes => f.write_str("the shared memory is not as long as it says"),
             Self::System(errno) => write!(f, "cannot map the shared memory: {errno}"),

@@ -4,6 +4,7 @@
 //! plus the ring's base, modulo the ring's length. A reader loads the position that bounds it first
 //! (acquire), the ring after that: so it never sees a new position with an old ring.
 
+use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -190,11 +191,11 @@ impl Address {
     }
 }
 
-/// All that is shared about one socket: ten lines.
+/// All that is shared about one socket: ten lines, in pairs, because processors fetch them so.
 ///
-/// In an application's own region the daemon writes the first and the last two, the application the
-/// others. In a local pair nobody but the slot's own application writes any of them, except
-/// `notify_word` and `error`.
+/// In an application's own region the daemon writes the first pair, the application the two after
+/// it, the daemon the rest. In a local pair nobody but the slot's own application writes any of
+/// them, except `notify_word` and `error`.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct SlotWords {
@@ -229,7 +230,10 @@ pub struct SlotWords {
     /// Of a UDP socket: bytes of the longest payload that leaves here. Longer ones are for the
     /// kernel to cut.
     pub payload_max: AtomicU32,
-    _rest: [u32; 8],
+    /// Not zero: what came last is a sample of this number, whose way through the program is to be
+    /// timed.
+    pub trace: AtomicU32,
+    _rest: [u32; 11],
 
     /// Bytes read.
     pub rx_head: AtomicU64,
@@ -256,7 +260,15 @@ pub struct SlotWords {
     /// Not zero: whoever holds it goes on with its descriptor when the connection is given to the
     /// kernel ([`SlotState::KERNELS`]).
     pub follows: AtomicU32,
-    _more: [u32; 2],
+    /// The sample that was read, and the one that was answered.
+    pub trace_read: AtomicU32,
+    /// See `trace_read`.
+    pub trace_written: AtomicU32,
+    /// When, in nanoseconds of CLOCK_MONOTONIC: before its first byte was copied out, and after the
+    /// first byte behind it was copied in.
+    pub trace_read_nanos: AtomicU64,
+    /// See `trace_read_nanos`.
+    pub trace_written_nanos: AtomicU64,
     /// Locks of both directions ([`super::SlotLock`]); the application's own.
     pub rx_lock: AtomicU32,
     /// See `rx_lock`.
@@ -270,12 +282,14 @@ pub struct SlotWords {
     pub local: Address,
     /// Whom it is connected to.
     pub remote: Address,
-    _addresses: [u64; 8],
     /// By [`SlotInfo`].
     pub info: [AtomicU64; INFOS],
 }
 
 const _: () = assert!(size_of::<SlotWords>() == 640, "five pairs of lines");
+const _: () = assert!(offset_of!(SlotWords, rx_head) == 128, "the application's lines begin");
+const _: () = assert!(offset_of!(SlotWords, options) == 256, "what is seldom written begins");
+const _: () = assert!(offset_of!(SlotWords, local) == 384, "the daemon's lines begin");
 
 impl SlotWords {
     /// The state.
@@ -324,6 +338,8 @@ impl SlotWords {
             &self.tx_ring_used,
             &self.tx_urgent,
             &self.cookie,
+            &self.trace_read_nanos,
+            &self.trace_written_nanos,
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -335,6 +351,9 @@ impl SlotWords {
             &self.error,
             &self.tx_log2_max,
             &self.payload_max,
+            &self.trace,
+            &self.trace_read,
+            &self.trace_written,
             &self.asks,
             &self.sleepers,
             &self.options_version,
