@@ -56,6 +56,7 @@ mod tcp_abuse;
 mod tcp_expert;
 mod tcp_wire;
 mod top;
+mod trace;
 mod traffic;
 mod trial;
 mod web;

@@ -25,6 +25,7 @@ pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod trial;
 pub(crate) mod up;
 pub(crate) mod web;
@@ -60,6 +61,7 @@ pub(crate) enum Command {
     Explain(explain::Explain),
     Ss(ss::Ss),
     Pcap(pcap::Pcap),
+    Trace(trace::Trace),
     Cores(cores::Cores),
     Top(top::Top),
     Record(record::Record),
@@ -112,6 +114,7 @@ impl Command {
             Self::Explain(explain) => explain.run(json),
             Self::Ss(ss) => ss.run(json),
             Self::Pcap(pcap) => pcap.run(json),
+            Self::Trace(trace) => trace.run(json),
             Self::Cores(cores) => cores.run(json),
             Self::Top(top) => top.run(json),
             Self::Nf(nf) => nf.run(json),

@@ -171,6 +171,7 @@ impl Daemon {
             ReplyBody::Fallbacks { .. } => "fallbacks",
             ReplyBody::Reloaded { .. } => "reloaded",
             ReplyBody::Log { .. } => "log",
+            ReplyBody::Traced { .. } => "traced",
             ReplyBody::Capturing { .. } => "capturing",
         };
         self.bad_answer(format!("it answered another question (with {kind:?})"))

@@ -13,6 +13,8 @@ const EVERY_US: RangeInclusive<u64> = 50..=60_000_000;
 const RECORD_SECONDS: RangeInclusive<u64> = 1..=3600;
 /// Moves and places that one plan may hold: as many as the control loop keeps.
 const PROPOSALS: RangeInclusive<u64> = 0..=4096;
+/// Requests of which one is sampled.
+const TRACE_ONE_IN: RangeInclusive<u64> = 1..=1_000_000;
 /// Bytes kept of a captured packet: its Ethernet header, at least.
 const SNAPLEN: RangeInclusive<u64> = 14..=CAPTURE_SNAPLEN as u64;
 
@@ -43,6 +45,7 @@ impl Request {
             Command::Sockets { count, .. } => {
                 ("count", u64::from(*count), 1..=u64::from(SOCKET_ROWS_MAX))
             }
+            Command::Trace { one_in } => ("one_in", u64::from(*one_in), TRACE_ONE_IN),
             Command::Capture(CaptureRequest { snaplen: Some(snaplen), .. }) => {
                 ("snaplen", u64::from(*snaplen), SNAPLEN)
             }
@@ -80,6 +83,7 @@ impl Command {
             | Self::Record { .. }
             | Self::Sockets { .. }
             | Self::Fallbacks
+            | Self::Trace { .. }
             | Self::Capture(_) => About::Either,
         }
     }

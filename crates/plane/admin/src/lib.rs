@@ -1,8 +1,8 @@
 //! Messages between the daemon and its clients: one JSON object a line, over a UNIX socket.
 //!
 //! A line from the client is a [`Request`], the daemon answers each with one line, a [`Reply`];
-//! only `watch` and `record` are answered with many, and `capture` with a capture file after the
-//! first. `docs/reference/admin-protocol.md` tells all of it.
+//! only `watch`, `trace` and `record` are answered with many, and `capture` with a capture file
+//! after the first. `docs/reference/admin-protocol.md` tells all of it.
 //! `v` is the version of the protocol; a daemon refuses a version that it does not speak with a
 //! sentence, never by guessing. Fields are only ever added.
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod reply;
 mod request;
 mod sample;
 mod socket;
+mod traced;
 
 #[cfg(test)]
 mod document;
@@ -35,6 +36,7 @@ pub use socket::{
     FallbackRow, FallbackTotal, PutOutRow, SOCKET_ROWS_MAX, SocketRow, SocketState, SocketTimer,
     TcpRow,
 };
+pub use traced::TracedRequest;
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u32 = 1;

@@ -6,6 +6,7 @@ use crate::app::AppStatus;
 use crate::cores::CoresStatus;
 use crate::sample::Sample;
 use crate::socket::{FallbackRow, FallbackTotal, PutOutRow, SocketRow};
+use crate::traced::TracedRequest;
 
 /// One line from the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,6 +108,19 @@ pub enum ReplyBody {
         /// Programs that were put out, the latest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         put_out: Vec<PutOutRow>,
+    },
+    /// To `trace`, again and again: what has come since the line before.
+    Traced {
+        /// Programs that are traced now.
+        programs: u32,
+        /// Samples, in no order.
+        requests: Vec<TracedRequest>,
+        /// Samples that found no room on their way, so far.
+        lost: u64,
+        /// Those that were not answered within ten seconds, or before the connection ended, so far.
+        unanswered: u64,
+        /// Those whose moments cannot be, so far: the program's clock is another one.
+        strange: u64,
     },
     /// To `capture`: what follows on this connection is a capture file.
     Capturing {

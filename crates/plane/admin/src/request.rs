@@ -140,6 +140,12 @@ pub enum Command {
     },
     /// The sockets that the kernel has kept, and why.
     Fallbacks,
+    /// Where the time of requests goes: one `traced` after another on this connection, until the
+    /// client says anything. One client at a time; of all programs with sockets, or of one.
+    Trace {
+        /// One of so many requests is sampled, 1 to 1 000 000.
+        one_in: u32,
+    },
     /// Packets of accelerated sockets, both ways: after one answer, a capture follows on this
     /// connection ([`crate::CaptureWriter`]) until a limit is reached or the client says anything.
     Capture(CaptureRequest),
@@ -172,6 +178,7 @@ impl Command {
             Self::CoresSet { .. } => "cores_set",
             Self::Sockets { .. } => "sockets",
             Self::Fallbacks => "fallbacks",
+            Self::Trace { .. } => "trace",
             Self::Capture(_) => "capture",
         }
     }

@@ -233,6 +233,9 @@ fn answer_lines(
             Command::Record { seconds } => {
                 return stream::record(stream, asks, request.app, seconds);
             }
+            Command::Trace { one_in } => {
+                return stream::trace(stream, asks, client, request.app, one_in);
+            }
             Command::Capture(capture) => {
                 return capture::serve(stream, asks, request.app, capture);
             }

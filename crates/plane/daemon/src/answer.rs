@@ -173,6 +173,7 @@ impl EventLoop {
             | Command::Fallbacks
             | Command::Reload
             | Command::Log { .. }
+            | Command::Trace { .. }
             | Command::Capture(_) => error("not answered this way"),
         }
     }

@@ -22,6 +22,6 @@ pub(crate) use arrival::{Arrival, Facts, Terms};
 pub(crate) use attach_server::AttachServer;
 pub(crate) use attached_apps::{AttachedApp, AttachedApps, Departed};
 pub(crate) use claims::Claims;
-pub(crate) use notices::{Notice, Notices};
+pub(crate) use notices::{Notice, Notices, TraceAsk};
 pub(crate) use rules::{RuleError, Rules};
 pub(crate) use socket_file::MODE as SOCKET_MODE;

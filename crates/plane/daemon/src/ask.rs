@@ -12,7 +12,7 @@ use policy::{Entry, table_text};
 use crate::admin_clients::ClientId;
 use crate::admin_socket::error;
 use crate::alarm::Alarm;
-use crate::apps::{Arrival, Notice, Notices};
+use crate::apps::{Arrival, Notice, Notices, TraceAsk};
 use crate::changes::{AttachChange, LoopChange, Reloads};
 use crate::outside::Proposal;
 
@@ -167,6 +167,18 @@ impl Asks {
         };
         let (answer, answered) = sync_channel(1);
         notices.send(Notice::Ask(command, app, answer));
+        answered
+            .recv_timeout(ANSWER_MAX)
+            .unwrap_or_else(|_| error("the daemon did not answer within 5 seconds"))
+    }
+
+    /// Asks the attach server about requests that are traced.
+    pub(crate) fn trace(&self, what: TraceAsk) -> ReplyBody {
+        let Some(notices) = &self.notices else {
+            return error("this daemon serves no sockets of programs");
+        };
+        let (answer, answered) = sync_channel(1);
+        notices.send(Notice::Trace(what, answer));
         answered
             .recv_timeout(ANSWER_MAX)
             .unwrap_or_else(|_| error("the daemon did not answer within 5 seconds"))

@@ -40,6 +40,7 @@ mod shares;
 mod sources;
 mod table;
 mod table_config;
+mod traced;
 mod waiting;
 
 pub(crate) use answer::Answer;

@@ -8,12 +8,17 @@ use std::time::{Duration, Instant};
 use admin::ReplyBody;
 use policy::record::{Recorder, Writer};
 
+use crate::admin_clients::ClientId;
 use crate::admin_socket::{error, respond};
+use crate::apps::TraceAsk;
 use crate::ask::Asks;
 
 /// Buffers of a recording and events in each: two seconds of a busy loop.
 const BUFFERS: usize = 16;
 const EVENTS: usize = 1 << 14;
+
+/// Time between two looks for samples of requests.
+const TRACES_EVERY: Duration = Duration::from_millis(100);
 
 /// Time between two looks at a recorder.
 const TAKE_EVERY: Duration = Duration::from_millis(20);
@@ -68,6 +73,40 @@ pub(crate) fn watch(
         if !client.wait(every) {
             return Ok(());
         }
+    }
+}
+
+/// Samples of requests, until the client says anything or goes.
+pub(crate) fn trace(
+    stream: &mut UnixStream,
+    asks: &Asks,
+    client: ClientId,
+    app: Option<String>,
+    one_in: u32,
+) -> io::Result<()> {
+    // It ends with this, however that comes about, and had it begun after nobody waited any more.
+    let _end = Ends(asks, client);
+    let mut told = asks.trace(TraceAsk::Begin(client, app, one_in));
+    if !matches!(told, ReplyBody::Traced { .. }) {
+        return respond(stream, told);
+    }
+    let reader = stream.try_clone()?;
+    let mut listening = Listening::new(&reader);
+    loop {
+        respond(stream, told)?;
+        if !listening.wait(TRACES_EVERY) {
+            return Ok(());
+        }
+        told = asks.trace(TraceAsk::Take);
+    }
+}
+
+/// Tracing, which is over when this drops.
+struct Ends<'a>(&'a Asks, ClientId);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        drop(self.0.trace(TraceAsk::End(self.1)));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use shm::sockets::SocketServer;
 use tcp::Algorithm;
@@ -36,6 +37,8 @@ pub struct AppSockets {
     pub permits: Option<Box<dyn Fn(SocketAddr) -> bool + Send + Sync>>,
     /// What its connections may choose from.
     pub congestions: Vec<Algorithm>,
+    /// One of so many requests to it is sampled ([`crate::Sample`]); 0: none.
+    pub trace_one_in: AtomicU32,
 }
 
 impl AppSockets {

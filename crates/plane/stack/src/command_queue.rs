@@ -20,6 +20,7 @@ use shm::ring;
 
 use crate::eviction::Evicted;
 use crate::parcel::Parcel;
+use crate::trace::{Sample, TraceLosses};
 
 pub use command::{Command, Listening, SocketEvent};
 pub(crate) use post::Post;
@@ -27,6 +28,9 @@ use shared::{Mailbox, Shared, State};
 
 /// Events of one worker that nobody has heard yet, at most; more wait with the worker.
 const EVENTS: usize = 4096;
+
+/// Samples of one worker that nobody has taken yet, at most; more are lost, and counted.
+const SAMPLES: usize = 512;
 
 /// The slow side's end; clones are the same.
 #[derive(Clone)]
@@ -128,9 +132,30 @@ impl CommandQueue {
         std::mem::take(&mut self.state().parcels)
     }
 
+    /// Says whether any application is traced (`trace_one_in` of
+    /// [`AppSockets`](crate::AppSockets)). Samples that nobody has taken go.
+    pub fn trace(&self, is_on: bool) {
+        drop(self.take_samples());
+        self.shared.tracing.is_on.store(is_on, Ordering::Relaxed);
+    }
+
+    /// Takes the samples that workers have finished since the last time: as many as find room with
+    /// each, at most.
+    pub fn take_samples(&self) -> Vec<Sample> {
+        let mut state = self.state();
+        let workers = state.sampled.iter_mut();
+        workers.flat_map(|(_, of)| std::iter::from_fn(|| of.pop()).take(SAMPLES)).collect()
+    }
+
+    /// Samples that came to nothing.
+    pub fn trace_losses(&self) -> TraceLosses {
+        self.shared.tracing.losses()
+    }
+
     /// The end of a worker; it replaces that of an earlier worker of the same number.
     pub(crate) fn post(&self, worker: WorkerId) -> Post {
         let (to_front, heard) = ring(EVENTS);
+        let (samples, sampled) = ring(SAMPLES);
         let mailbox = Arc::new(Mailbox::default());
         let mut state = self.state();
         mailbox.commands().extend(state.standing.iter().cloned());
@@ -141,9 +166,11 @@ impl CommandQueue {
         state.boxes.retain(|(id, _)| *id != worker);
         state.boxes.push((worker, Arc::clone(&mailbox)));
         state.heard.push((Arc::clone(&mailbox), heard));
+        state.sampled.push((Arc::clone(&mailbox), sampled));
         Post {
             mailbox,
             events: to_front,
+            samples,
             waiting: VecDeque::new(),
             shared: Arc::clone(&self.shared),
         }

@@ -25,6 +25,7 @@ mod served;
 mod service;
 mod socket_job;
 mod sources;
+mod trace;
 
 pub use app_sockets::{AppSockets, Notifier};
 pub use bucket::{PacketCost, Rate};
@@ -40,6 +41,7 @@ pub use routes::NextHop;
 pub use service::ServiceKind;
 pub use socket_job::{SocketJob, SocketJobConfig, send_connect_probe};
 pub use sources::{PREFIXES_MAX, Ports, SourcePrefix, Sources};
+pub use trace::{Sample, TraceLosses};
 
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,7 @@ mod ports;
 mod publish;
 mod rounds;
 mod stats;
+mod traces;
 mod unresolved;
 
 use std::collections::BTreeMap;
@@ -50,6 +51,7 @@ use parked::Parked;
 use ports::Ports;
 use rounds::Rounds;
 pub(crate) use stats::Stats;
+use traces::Traces;
 
 /// Marked slots that are drained in one turn, of all programs, so that what came meanwhile does not
 /// wait for long. (At most 63 more: marks are taken by words.)
@@ -98,9 +100,11 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     pub(crate) fn new(me: WorkerId, command_queue: &CommandQueue) -> Self {
+        let post = command_queue.post(me);
         Self {
             me,
-            post: command_queue.post(me),
+            stats: Stats::new(Traces::new(Arc::clone(post.tracing()))),
+            post,
             clients: Vec::new(),
             by_flow: Vec::new(),
             bound: Vec::new(),
@@ -114,7 +118,6 @@ impl Sockets {
             touched: Vec::new(),
             paced: Paced::default(),
             owed_since: None,
-            stats: Stats::default(),
         }
     }
 
@@ -301,9 +304,10 @@ impl Sockets {
             client.conns.resize_with(slot as usize + 1, || None);
         }
         if let Some(words) = client.streams.server.memory().slot(slot) {
+            words.trace.store(0, Ordering::Relaxed);
             words.worker.store(u32::from(self.me.0), Ordering::Release);
         }
-        client.conns[slot as usize] = Some(conn);
+        client.conns[slot as usize] = Some(Conn { trace: 0, ..conn });
     }
 
     /// Whose a flow is. When it is over and that was not heard yet, its number may be another's.
@@ -360,5 +364,22 @@ impl Sockets {
     /// A turn begins.
     pub(crate) fn begin(&mut self, now: Nanos) {
         self.now = now;
+        self.stats.traces.begin();
+    }
+
+    /// The samples of requests, if there are to be any.
+    #[inline]
+    pub(crate) fn traces(&mut self) -> Option<&mut Traces> {
+        let traces = &mut self.stats.traces;
+        traces.is_on().then_some(traces)
+    }
+
+    /// The turn before is over by now, for the samples of requests.
+    #[inline]
+    pub(crate) fn note_end_of_turn(&mut self, now: Nanos) {
+        if self.stats.traces.is_on() {
+            let Self { stats, post, .. } = self;
+            stats.traces.turn_ended(now, |sample| post.sample(sample));
+        }
     }
 }

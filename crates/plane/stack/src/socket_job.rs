@@ -192,6 +192,9 @@ impl Job for SocketJob {
         if self.exchange.has_any() {
             self.retry_at = self.retry_at.min(now + RETRY_EVERY);
         }
+        if let Some(sockets) = &mut self.sockets {
+            sockets.note_end_of_turn(now);
+        }
         let is_due = self.engine.next_deadline().is_some_and(|due| due <= now);
         let is_asked = self.sockets.as_ref().is_some_and(|sockets| sockets.has_work(now));
         if self.kept.is_empty() && !is_due && !is_asked && self.events.is_empty() {

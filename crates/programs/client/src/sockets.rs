@@ -54,6 +54,7 @@ mod tcp_stream;
 /// TCP for tokio.
 #[cfg(feature = "tokio")]
 pub mod tokio;
+mod traced;
 mod udp_socket;
 mod verdict;
 mod waiting;

@@ -168,6 +168,10 @@ impl AttachServer {
                     let _ = asker.try_send(self.tell_of_sockets(&command, about.as_deref()));
                     continue;
                 }
+                Notice::Trace(what, asker) => {
+                    let _ = asker.try_send(self.trace(what));
+                    continue;
+                }
                 Notice::Claim(come, asker) => {
                     let _ = asker.try_send(self.claim(&come));
                     continue;

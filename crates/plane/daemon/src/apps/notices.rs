@@ -8,6 +8,7 @@ use admin::{Command, ReplyBody};
 use datapath::{AppDispatch, AppId, DetachReason, Listener};
 use sys::eventfd::EventFd;
 
+use crate::admin_clients::ClientId;
 use crate::changes::AttachChange;
 
 /// What the loop tells the attach server.
@@ -23,6 +24,8 @@ pub(crate) enum Notice {
     },
     /// An operator asks about sockets.
     Ask(Command, Option<String>, SyncSender<ReplyBody>),
+    /// An operator traces requests.
+    Trace(TraceAsk, SyncSender<ReplyBody>),
     /// Own listeners come with a changed configuration: their packets are to be taken from the
     /// kernel, all of them or none.
     Claim(Vec<Listener>, SyncSender<Result<(), String>>),
@@ -34,6 +37,16 @@ pub(crate) enum Notice {
     Drain,
     /// The daemon ends.
     Close,
+}
+
+/// What a client that traces asks.
+pub(crate) enum TraceAsk {
+    /// One of so many requests, of the application of that name or number, or of all.
+    Begin(ClientId, Option<String>, u32),
+    /// What has come since.
+    Take,
+    /// No more, if it is this client that traces.
+    End(ClientId),
 }
 
 /// How the loop tells the attach server.

@@ -14,6 +14,7 @@ use sys::pidfd::PidFd;
 use crate::admin_socket::error;
 use crate::apps::attach_server::AttachServer;
 use crate::apps::client::Membership;
+use crate::apps::notices::TraceAsk;
 use crate::sockets::Answer;
 
 /// Calls of one process that are answered before others are heard.
@@ -194,6 +195,23 @@ impl AttachServer {
             }
             (Some(socket_table), Command::Fallbacks) => socket_table.fallback_rows(clock::now()),
             _ => error("this daemon serves no sockets of programs"),
+        }
+    }
+
+    /// What an operator that traces asks.
+    pub(super) fn trace(&mut self, ask: TraceAsk) -> ReplyBody {
+        let Some(socket_table) = &mut self.socket_table else {
+            return error("this daemon serves no sockets of programs");
+        };
+        match ask {
+            TraceAsk::Begin(client, app, one_in) => socket_table
+                .begin_trace(client, app, one_in)
+                .map_or_else(|why| error(&why), |()| socket_table.traced()),
+            TraceAsk::Take => socket_table.traced(),
+            TraceAsk::End(client) => {
+                socket_table.end_trace(client);
+                ReplyBody::Done
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use attach::{PeerCredentials, Profile};
 use config::Tenant;
@@ -88,6 +88,7 @@ impl App {
             rate,
             permits,
             congestions: tenant.congestion.iter().map(|one| algorithm(*one)).collect(),
+            trace_one_in: AtomicU32::new(0),
         };
         let streams = Arc::new(streams);
         let uid = who.uid;
@@ -110,6 +111,11 @@ impl App {
     pub(super) fn add_process(&mut self, who: PeerCredentials) {
         self.pids.push(who.pid);
         self.has_hidden_process |= is_hidden(who);
+    }
+
+    /// Whether an operator means it by that name or number.
+    pub(super) fn answers_to(&self, text: &str) -> bool {
+        self.name == text || self.number().to_string() == text
     }
 
     /// Its number.

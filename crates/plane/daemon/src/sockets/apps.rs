@@ -13,6 +13,7 @@ use super::app::App;
 use super::memory::RingMemory;
 use super::put_out::PutOuts;
 use super::shares::ROOT;
+use super::traced::{self, Traced};
 
 /// A number is not given to another application for this long: what workers still say is about the
 /// old one.
@@ -32,6 +33,8 @@ pub(super) struct Apps {
     memory: RingMemory,
     gone: Vec<Gone>,
     put_out: PutOuts,
+    /// Whose requests are traced.
+    traced: Option<Traced>,
     is_draining: bool,
 }
 
@@ -54,6 +57,7 @@ impl Apps {
             memory: RingMemory::new(budget),
             gone: Vec::new(),
             put_out: PutOuts::default(),
+            traced: None,
             is_draining: false,
         }
     }
@@ -117,7 +121,19 @@ impl Apps {
     }
 
     pub(super) fn insert(&mut self, app: App) {
+        traced::apply(self.traced.as_ref(), &app);
         self.here.insert(app.number(), app);
+    }
+
+    /// Whose requests are traced.
+    pub(super) fn traced(&self) -> Option<&Traced> {
+        self.traced.as_ref()
+    }
+
+    /// From now on those are traced, whoever comes included.
+    pub(super) fn trace(&mut self, traced: Option<Traced>) {
+        self.traced = traced;
+        self.iter().for_each(|app| traced::apply(self.traced.as_ref(), app));
     }
 
     /// Programs that were put out while they lived.

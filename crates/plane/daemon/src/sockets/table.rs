@@ -20,6 +20,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 mod to_kernel;
+mod traces;
 mod udp;
 
 use std::collections::BTreeMap;

@@ -11,11 +11,13 @@ use super::command::{Command, SocketEvent};
 use super::shared::{Mailbox, Shared, State, Stranded};
 use crate::eviction::Evicted;
 use crate::parcel::Parcel;
+use crate::trace::{Sample, Tracing};
 
 /// A worker's end.
 pub(crate) struct Post {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) events: Producer<SocketEvent>,
+    pub(super) samples: Producer<Sample>,
     /// Events that found the ring full.
     pub(super) waiting: VecDeque<SocketEvent>,
     pub(super) shared: Arc<Shared>,
@@ -32,13 +34,14 @@ impl Drop for Post {
     fn drop(&mut self) {
         self.flush();
         let mut state = self.shared.state();
-        let State { boxes, standing, heard, last_words, stranded, .. } = &mut *state;
+        let State { boxes, standing, heard, sampled, last_words, stranded, .. } = &mut *state;
         let is_own = |(mailbox, _): &mut (Arc<Mailbox>, _)| Arc::ptr_eq(mailbox, &self.mailbox);
         for (_, mut worker) in heard.extract_if(.., is_own) {
             last_words.extend(std::iter::from_fn(|| worker.pop()));
         }
         last_words.extend(self.waiting.drain(..));
         boxes.retain(|(_, mailbox)| !Arc::ptr_eq(mailbox, &self.mailbox));
+        sampled.retain(|(mailbox, _)| !Arc::ptr_eq(mailbox, &self.mailbox));
         if let Some((_, other)) = boxes.first() {
             let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
             let adopt = (!stranded.is_empty()).then_some(Command::Adopt);
@@ -124,6 +127,19 @@ impl Post {
     /// Another worker was marked and sleeps.
     pub(crate) fn wake_others(&self) {
         (self.shared.wake)();
+    }
+
+    /// What is known of tracing everywhere.
+    pub(crate) fn tracing(&self) -> &Arc<Tracing> {
+        &self.shared.tracing
+    }
+
+    /// Leaves a sample to the slow side, if that has taken enough of them.
+    pub(crate) fn sample(&mut self, sample: Sample) {
+        if self.samples.stage(sample).is_err() {
+            self.shared.tracing.lose();
+        }
+        self.samples.publish();
     }
 
     /// Whether something waits to be said.

@@ -13,6 +13,7 @@ use crate::app_sockets::AppSockets;
 use crate::eviction::Evicted;
 use crate::parcel::Parcel;
 use crate::served::Conn;
+use crate::trace::{Sample, Tracing};
 
 /// What one worker is told.
 #[derive(Default)]
@@ -33,6 +34,8 @@ pub(super) struct State {
     pub(super) boxes: Vec<(WorkerId, Arc<Mailbox>)>,
     /// What each of them says.
     pub(super) heard: Vec<(Arc<Mailbox>, Consumer<SocketEvent>)>,
+    /// Samples of requests from each of them.
+    pub(super) sampled: Vec<(Arc<Mailbox>, Consumer<Sample>)>,
     /// What workers that have ended had said, and nobody had heard.
     pub(super) last_words: Vec<SocketEvent>,
     /// What a worker that comes later has to know: applications, listeners, UDP sockets.
@@ -58,6 +61,7 @@ pub(super) type Stranded = (Arc<AppSockets>, u32, Conn);
 /// What both sides hold.
 pub(super) struct Shared {
     state: Mutex<State>,
+    pub(super) tracing: Arc<Tracing>,
     /// There are connect probes.
     pub(super) has_connect_probes: AtomicBool,
     /// Says that a worker has commands.
@@ -72,7 +76,9 @@ impl Shared {
         tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let (wake, tell) = (Box::new(wake), Box::new(tell));
-        Self { state: Mutex::default(), has_connect_probes: AtomicBool::new(false), wake, tell }
+        let has_connect_probes = AtomicBool::new(false);
+        let (state, tracing) = (Mutex::default(), Arc::default());
+        Self { state, tracing, has_connect_probes, wake, tell }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

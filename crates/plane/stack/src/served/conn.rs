@@ -33,6 +33,8 @@ pub(crate) struct Conn {
     pub(super) options_version: u32,
     /// [`SlotOption::QuickAck`](shm::sockets::SlotOption::QuickAck) as it was heeded last.
     pub(super) quick_ack: u32,
+    /// The sample that a request of it is; 0: none.
+    pub(super) trace: u32,
     /// It was opened here, and the slow side has not heard of its end.
     pub(super) was_opened: bool,
     /// Bytes read since a moment: whether a larger window would be used.
@@ -81,6 +83,7 @@ impl Conn {
             reason: None,
             options_version: 0,
             quick_ack: 0,
+            trace: 0,
             was_opened: false,
             read_bytes: 0,
             read_since: Nanos::ZERO,

@@ -64,6 +64,12 @@ impl Sockets {
             let drained = consume(conn, words, flow, engine, rings, now)
                 .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
                 .and_then(|tail| take(conn, tail, &client.streams, flow, engine, rings, now));
+            if conn.trace != 0
+                && conn.tx_tail != sent_before
+                && self.stats.traces.answered(conn.trace, words, now)
+            {
+                conn.trace = 0;
+            }
             self.stats.bytes_sent += conn.tx_tail - sent_before;
             is_news |= conn.tx_tail != sent_before || conn.rx_head != read_before;
             match drained {

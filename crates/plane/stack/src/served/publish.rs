@@ -6,7 +6,7 @@ use base::Nanos;
 use shm::sockets::{Kind, Side, SlotState, SlotWords};
 use tcp::{CloseReason, Engine};
 
-use super::{Client, Conn, Sockets};
+use super::{Client, Conn, Sockets, Traces};
 use crate::rings::Rings;
 
 /// Errnos of asm-generic/errno.h that a socket's end is told by.
@@ -28,13 +28,17 @@ impl Sockets {
             let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
             let Some(client) = client else { continue };
             let Client { streams, conns, .. } = client;
+            let one_in = streams.trace_one_in.load(Ordering::Relaxed);
             let Some(conn) = conns.get_mut(slot as usize).and_then(Option::as_mut) else {
                 continue;
             };
             let Some(words) = streams.server.memory().slot(slot) else { continue };
             conn.is_touched = false;
             let received_before = conn.rx_tail;
-            let is_news = publish(conn, words, engine, rings, now);
+            let traces = &mut self.stats.traces;
+            let traces = (one_in != 0 && traces.is_on()).then_some(traces);
+            let traced = traces.map(|traces| (traces, app, one_in));
+            let is_news = publish(conn, words, engine, rings, now, traced);
             self.stats.bytes_received += conn.rx_tail - received_before;
             if is_news {
                 self.notify(app, slot);
@@ -102,6 +106,7 @@ fn publish(
     engine: &mut Engine,
     rings: &mut Rings,
     now: Nanos,
+    traced: Option<(&mut Traces, u16, u32)>,
 ) -> bool {
     let mut is_news = false;
     let mut flags = 0;
@@ -122,6 +127,13 @@ fn publish(
             conn.was_deaf = true;
             let _ = engine.abort(flow);
         } else if tail != conn.rx_tail {
+            if let Some((traces, app, one_in)) = traced
+                && words.rx_head.load(Ordering::Relaxed) == conn.rx_tail
+            {
+                let (socket, key) = ((app, conn.trace), engine.key(flow));
+                let number = traces.request(socket, one_in, words, key, now);
+                conn.trace = number.unwrap_or(conn.trace);
+            }
             conn.rx_tail = tail;
             words.rx_tail.store(tail, Ordering::Release);
             is_news = true;

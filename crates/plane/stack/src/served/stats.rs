@@ -1,9 +1,10 @@
-//! What a worker counts about the sockets of applications.
+//! What a worker counts about the sockets of applications, and the requests that it samples.
 
+use super::Traces;
 use crate::counts::{SocketCounter, SocketCounts};
 
 /// Since the worker began.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stats {
     /// Payload bytes that applications were shown, and that were taken from them, over all
     /// connections.
@@ -24,9 +25,29 @@ pub(crate) struct Stats {
     /// Marked slots that were looked at, and of those the ones at which nothing was new.
     pub(super) looks: u64,
     pub(super) looks_barren: u64,
+    /// Requests of which an operator wants to know where their time goes.
+    pub(super) traces: Traces,
 }
 
 impl Stats {
+    pub(super) fn new(traces: Traces) -> Self {
+        Self {
+            traces,
+            bytes_received: 0,
+            bytes_sent: 0,
+            datagrams_no_room: 0,
+            datagrams_too_long: 0,
+            datagrams_denied: 0,
+            datagrams_no_route: 0,
+            datagrams_spoofed: 0,
+            datagrams_cut_off: 0,
+            evicted: 0,
+            congestion_denied: 0,
+            looks: 0,
+            looks_barren: 0,
+        }
+    }
+
     /// Shows it.
     pub(crate) fn publish(&self, counts: &SocketCounts) {
         for (event, count) in [

@@ -27,7 +27,12 @@ impl SocketJob {
         let mut is_full = false;
         for frame in kept.iter() {
             match arrival(frame, routes) {
-                Arrival::Segment(segment) => incoming.push(segment),
+                Arrival::Segment(segment) => {
+                    if let Some(traces) = sockets.as_mut().and_then(|of| of.traces()) {
+                        traces.arrived(segment.key, frame.meta().received_at);
+                    }
+                    incoming.push(segment);
+                }
                 Arrival::NoRoute => {
                     counts.add(SocketCounter::RoutesFull, 1);
                     is_full = true;

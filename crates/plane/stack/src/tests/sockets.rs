@@ -13,6 +13,7 @@ mod rate;
 mod room;
 mod shares;
 mod sources;
+mod traced;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

@@ -149,6 +149,10 @@ impl Slot<'_> {
             Errno::CONNRESET
         };
         let pieces = self.unread_pieces(unread, unread.bytes() as usize).map_err(broken)?;
+        let sample = self.words.trace.load(Ordering::Relaxed);
+        if sample != 0 {
+            self.note_read(sample);
+        }
         let mut taken = 0;
         for piece in pieces {
             if piece.is_empty() {

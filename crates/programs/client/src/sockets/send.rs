@@ -171,6 +171,10 @@ impl Slot<'_> {
             self.words.tx_urgent.store(tail + 1, Ordering::Release);
             self.words.asks.fetch_or(Asks::URGENT, Ordering::AcqRel);
         }
+        let sample = self.words.trace.load(Ordering::Relaxed);
+        if sample != 0 {
+            self.note_written(sample);
+        }
         // Release: who sees the position sees the bytes before it.
         self.words.tx_tail.store(tail, Ordering::Release);
         if put < bytes {

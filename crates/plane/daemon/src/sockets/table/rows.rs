@@ -21,8 +21,7 @@ impl SocketTable {
     /// A page of sockets, from the place `from` on: of all applications, or of one by its name or
     /// number.
     pub(crate) fn socket_rows(&self, app: Option<&str>, from: u64, count: u32) -> ReplyBody {
-        let is_meant =
-            |of: &App| app.is_none_or(|text| of.name == text || of.number().to_string() == text);
+        let is_meant = |of: &App| app.is_none_or(|text| of.answers_to(text));
         if let Some(text) = app
             && !self.apps.iter().any(is_meant)
         {

@@ -80,6 +80,7 @@ impl App {
             rate,
             permits: None,
             congestions: vec![Algorithm::NewReno, Algorithm::Timely],
+            trace_one_in: AtomicU32::new(0),
         });
         command_queue.command(&Command::Add(Arc::clone(&streams)));
         let listener = streams.server.lend_slot().expect("a slot");

@@ -20,6 +20,7 @@ fn marker(command_queue: &CommandQueue, number: u16) -> Arc<AppSockets> {
         rate: None,
         permits: None,
         congestions: Vec::new(),
+        trace_one_in: AtomicU32::new(0),
     });
     command_queue.command(&Command::Add(Arc::clone(&streams)));
     streams
