@@ -26,6 +26,15 @@ fn trace(accelerated: &Accelerated, words: &str) -> Command {
     command
 }
 
+/// Waits until somebody traces: then another one is refused, whom else it would be refused for.
+fn is_at_work(accelerated: &Accelerated) {
+    wait_for("the trace to be at work", || {
+        let (status, _, said) = run(&mut trace(accelerated, "--app nobody"));
+        assert_eq!(status.code(), Some(1), "{said}");
+        said.contains("one at a time").then_some(()).ok_or(said)
+    });
+}
+
 fn serve(accelerated: &Accelerated, seconds: &str) -> (Program, TcpStream) {
     let here = accelerated.here().ipv4();
     let words = ["python3", "-c", SLOW, &here.to_string(), seconds];
@@ -54,11 +63,7 @@ fn the_time_of_requests_is_found_where_the_program_spends_it_and_nothing_is_left
     let (server, mut stream) = serve(&accelerated, "0.02");
     let tracing =
         Program::spawn(&mut trace(&accelerated, "--app python3 --one-in 1 --seconds 600 -j"));
-    wait_for("a second one to be refused, so that the first one is at work", || {
-        let (status, _, said) = run(&mut trace(&accelerated, "--seconds 1"));
-        let is_refused = status.code() == Some(1) && said.contains("one at a time");
-        is_refused.then_some(()).ok_or(said)
-    });
+    is_at_work(&accelerated);
     (0..40).for_each(|_| ask(&mut stream));
     // What was answered last is on its way to the operator.
     std::thread::sleep(Duration::from_millis(500));
@@ -79,10 +84,7 @@ fn the_time_of_requests_is_found_where_the_program_spends_it_and_nothing_is_left
     assert!((together - 1.0).abs() < 1e-6, "{found}");
     // Another one begins from nothing, in words.
     let tracing = Program::spawn(&mut trace(&accelerated, "--one-in 2 --seconds 600"));
-    wait_for("it to be at work", || {
-        let (_, _, said) = run(&mut trace(&accelerated, "--seconds 1"));
-        said.contains("one at a time").then_some(()).ok_or(said)
-    });
+    is_at_work(&accelerated);
     (0..10).for_each(|_| ask(&mut stream));
     std::thread::sleep(Duration::from_millis(500));
     tracing.signal(rustix::process::Signal::INT);
@@ -108,10 +110,7 @@ fn who_traces_in_vain_is_told_why_and_a_program_that_comes_later_is_traced_too()
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("no application \"nobody\""), "{said}");
     let tracing = Program::spawn(&mut trace(&accelerated, "--one-in 1 --seconds 600 -j"));
-    wait_for("it to be at work", || {
-        let (_, _, said) = run(&mut trace(&accelerated, "--seconds 1"));
-        said.contains("one at a time").then_some(()).ok_or(said)
-    });
+    is_at_work(&accelerated);
     let (server, mut stream) = serve(&accelerated, "0");
     (0..10).for_each(|_| ask(&mut stream));
     std::thread::sleep(Duration::from_millis(500));
