@@ -46,6 +46,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
     Rule { name: "refusal-forgotten", applies: refusal_forgotten },
+    Rule { name: "urgent-after-urgent", applies: urgent_after_urgent },
+    Rule { name: "reset-under-way", applies: reset_under_way },
     Rule { name: "listener-shut", applies: listener_shut },
 ];
 
@@ -59,6 +61,9 @@ pub(crate) fn rule_of(played: &Played, at: usize) -> Option<&'static Rule> {
 
 const SENDS: [&str; 7] = ["send", "sendto", "write", "sendmsg", "writev", "sendmmsg", "sendfile"];
 const LOOKS: [&str; 5] = ["poll", "select", "wait", "join", "fionread"];
+/// Payload of the longest datagram that is one packet.
+const PACKET_BYTES: u32 = 1472;
+
 const RECEIVES: [&str; 8] =
     ["recv", "read", "recvfrom", "recvmsg", "readv", "recvmmsg", "splice-in", "drain"];
 
@@ -88,12 +93,13 @@ impl Moment<'_> {
     }
 
     /// Whether both ends are on the host.
-    fn is_within_the_host(&self) -> bool {
-        let is_tcp = |name: &str| self.cast.protocol(name) == Some(Protocol::Tcp);
-        let joins = |step: &Step| {
-            ["connect", "listen"].contains(&step.verb()) && step.words().nth(1).is_some_and(is_tcp)
+    /// Some connection is, or was to be, between two programs of this host.
+    fn has_a_call_within_the_host(&self) -> bool {
+        let calls = |step: &Step| {
+            let to = step.words().nth(2).unwrap_or_default();
+            step.who != Who::There && step.verb() == "connect" && !to.contains("there")
         };
-        !self.played.script.0.iter().any(|step| step.who == Who::There && joins(step))
+        self.played.script.0[..self.at].iter().any(calls)
     }
 }
 
@@ -138,7 +144,7 @@ fn accepted_reuseaddr(moment: &Moment<'_>) -> bool {
 /// MSG_MORE within a host holds nothing back.
 fn cork_within_host(moment: &Moment<'_>) -> bool {
     let corks = moment.before().any(|(words, _)| words.contains(&"more"));
-    corks && moment.is_within_the_host() && moment.cast.has(Protocol::Tcp)
+    corks && moment.has_a_call_within_the_host() && moment.cast.has(Protocol::Tcp)
 }
 
 /// Datagrams that came by two ways: over the wire, and from within the host by the kernel.
@@ -148,7 +154,14 @@ fn two_ways(moment: &Moment<'_>) -> bool {
     let sent: Vec<&Step> = moment.played.script.0[..moment.at].iter().filter(sends).collect();
     let came_by_both =
         sent.iter().any(|step| is_there(step)) && !sent.iter().all(|step| is_there(step));
-    moment.is_one_of(&RECEIVES) && came_by_both && moment.cast.has(Protocol::Udp)
+    let is_cut = |word: &str| {
+        word.strip_prefix("k*")
+            .and_then(|bytes| bytes.parse().ok())
+            .is_some_and(|bytes: u32| bytes > PACKET_BYTES)
+    };
+    let in_pieces = sent.iter().any(|step| is_there(step) && step.words().any(is_cut));
+    let looks = moment.is_one_of(&RECEIVES) || moment.verb() == "fionread";
+    looks && (came_by_both || in_pieces) && moment.cast.has(Protocol::Udp)
 }
 
 /// What comes to a UDP socket by the kernel, beside room that is Calisto's to tell.
@@ -189,6 +202,7 @@ fn own_name(moment: &Moment<'_>) -> bool {
     let connects = moment.has_before("connect");
     moment.verb() == "bind" && connects
         || moment.verb() == "getsockname" && moment.before().any(is_free)
+        || moment.verb() == "connect" && moment.linux == "waits" && moment.before().any(is_free)
 }
 
 /// connect(2) to AF_UNSPEC on a connection.
@@ -216,7 +230,24 @@ fn waits_since_before(moment: &Moment<'_>) -> bool {
 /// connect(2) again, where the kernel's half was refused and somebody listens by now.
 fn refusal_forgotten(moment: &Moment<'_>) -> bool {
     let is_again = moment.verb() == "connect" && moment.has_before("connect");
-    is_again && moment.linux == "ECONNREFUSED" && moment.is_within_the_host()
+    let refusals = ["ECONNREFUSED", "ECONNABORTED"];
+    is_again && refusals.contains(&moment.linux) && moment.has_a_call_within_the_host()
+}
+
+/// A second urgent byte, sent before anybody looked at the first.
+fn urgent_after_urgent(moment: &Moment<'_>) -> bool {
+    let urgent = moment.before().filter(|(words, _)| words.contains(&"oob") && words[0] == "send");
+    let looks = moment.is_one_of(&RECEIVES) || moment.is_one_of(&["poll", "wait", "fionread"]);
+    looks && urgent.count() > 1
+}
+
+/// Bytes for a peer over the wire that resets what comes.
+fn reset_under_way(moment: &Moment<'_>) -> bool {
+    let ends = |(words, _): (Vec<&str>, &str)| {
+        words[0] == "close" || (words[0] == "shutdown" && words.contains(&"both"))
+    };
+    let is_there = moment.played.script.0.iter().any(|step| step.who == Who::There);
+    is_there && moment.is_one_of(&["sendmmsg"]) && moment.before().any(ends)
 }
 
 /// A listener that was shut down: a caller over the wire comes through, or the listener connects.

@@ -473,9 +473,13 @@ fn urgent_bytes_are_read_apart_and_reading_stops_before_them() {
     assert!(socket.readiness().contains(Readiness::PRI) && !socket.at_mark());
     assert_eq!(receive_text(&socket), "ab");
     assert!(socket.at_mark());
-    assert_eq!(socket.receive_urgent(), Ok(b'!'));
+    assert_eq!(socket.receive_urgent(true), Ok(b'!'), "who only peeks");
+    assert!(socket.readiness().contains(Readiness::PRI));
+    assert_eq!(socket.receive_urgent(false), Ok(b'!'));
+    assert_eq!(socket.receive_urgent(false), Err(Errno::INVAL), "it was read");
+    assert!(!socket.readiness().contains(Readiness::PRI));
     assert_eq!(receive_text(&socket), "cd");
-    assert_eq!(socket.receive_urgent(), Err(Errno::INVAL));
+    assert_eq!(socket.receive_urgent(false), Err(Errno::INVAL));
     assert!(!socket.readiness().contains(Readiness::PRI));
     socket.set_option(SocketOption::UrgentInline, 1);
     daemon.deliver(slot, b"ef!");

@@ -276,7 +276,9 @@ pub struct SlotWords {
 
     /// By [`SlotOption`].
     pub options: [AtomicU32; OPTIONS],
-    _options: [u32; 4],
+    /// The urgent mark (`rx_urgent`, or a neighbour's `tx_urgent`) whose byte was read.
+    pub urgent_read: AtomicU64,
+    _options: [u32; 2],
 
     /// Where it is bound.
     pub local: Address,
@@ -340,6 +342,7 @@ impl SlotWords {
             &self.cookie,
             &self.trace_read_nanos,
             &self.trace_written_nanos,
+            &self.urgent_read,
         ] {
             word.store(0, Ordering::Relaxed);
         }

@@ -38,7 +38,7 @@ impl Socket {
             && unread.tail > unread.head
             && !self.is_listener()
         {
-            let plain = slot.past_urgent(unread);
+            let plain = slot.past_urgent(unread, flags);
             if plain.bytes() > 0 {
                 return slot.take_bytes(&plain, flags, &mut copy);
             }
@@ -81,19 +81,19 @@ impl Socket {
         mark > 1 && head == mark - 2
     }
 
-    /// The urgent byte (RFC 6093; MSG_OOB of recv(2)).
+    /// The urgent byte (RFC 6093; MSG_OOB of recv(2)); who only peeks can read it again.
     ///
     /// # Errors
     /// EINVAL: there is none, or it was read already. EAGAIN: it was announced and has not come.
-    pub fn receive_urgent(&self) -> Result<u8, Errno> {
+    pub fn receive_urgent(&self, peek: bool) -> Result<u8, Errno> {
         let slot = self.slot()?;
         let _lock = slot.hold(&slot.words.rx_lock)?;
         let mark = slot.urgent_mark();
         let unread = slot.unread().map_err(|Nonsense| Errno::INVAL)?;
-        let at = mark.checked_sub(2).filter(|&at| at >= unread.head).ok_or(Errno::INVAL)?;
-        if slot.words.option(SlotOption::UrgentInline) != 0 {
+        if !slot.has_urgent(unread.head) || slot.words.option(SlotOption::UrgentInline) != 0 {
             return Err(Errno::INVAL);
         }
+        let at = mark - 2;
         if at >= unread.tail {
             return Err(Errno::AGAIN);
         }
@@ -101,6 +101,9 @@ impl Socket {
         let pieces = slot.unread_pieces(&from, 1).map_err(|Nonsense| Errno::INVAL)?;
         let mut byte = [0];
         pieces[0].copy_out(&mut byte);
+        if !peek {
+            slot.words.urgent_read.store(mark, Ordering::Relaxed);
+        }
         Ok(byte[0])
     }
 }
@@ -116,7 +119,7 @@ impl Slot<'_> {
             match self.view().receive() {
                 Verdict::Copy => match self.unread() {
                     Ok(unread) => {
-                        let plain = self.past_urgent(unread);
+                        let plain = self.past_urgent(unread, flags);
                         return self.take_bytes(&plain, flags, copy);
                     }
                     Err(Nonsense) => self.break_off(Errno::CONNRESET),
@@ -188,21 +191,30 @@ impl Slot<'_> {
     /// Urgent bytes are not read with the others, and a call stops before one. One that nothing
     /// follows is no end: who reads waits for more.
     #[inline]
-    fn past_urgent(&self, unread: Stretch) -> Stretch {
+    fn past_urgent(&self, unread: Stretch, flags: ReceiveFlags) -> Stretch {
         match self.urgent_among(&unread) {
             None => unread,
-            Some(at) => self.around_urgent(unread, at),
+            Some(at) => self.around_urgent(unread, at, flags),
         }
     }
 
     #[cold]
-    fn around_urgent(&self, unread: Stretch, at: u64) -> Stretch {
+    fn around_urgent(&self, unread: Stretch, at: u64, flags: ReceiveFlags) -> Stretch {
         if at > unread.head {
             return Stretch { tail: at, ..unread };
         }
         let past = Stretch { head: at + 1, ..unread };
-        self.words.rx_head.store(past.head, Ordering::Release);
+        // Who only looks leaves it where it is.
+        if !flags.peek {
+            self.words.rx_head.store(past.head, Ordering::Release);
+        }
         past
+    }
+
+    /// Whether an urgent byte was announced that was not read, and that nothing behind it was.
+    pub(super) fn has_urgent(&self, head: u64) -> bool {
+        let mark = self.urgent_mark();
+        mark > head + 1 && mark != self.words.urgent_read.load(Ordering::Relaxed)
     }
 
     /// Where the urgent byte is, if it is among these and not read with the others.

@@ -175,6 +175,9 @@ impl Slot<'_> {
         if sample != 0 {
             self.note_written(sample);
         }
+        if self.is_refused() {
+            return Ok(put);
+        }
         // Release: who sees the position sees the bytes before it.
         self.words.tx_tail.store(tail, Ordering::Release);
         if put < bytes {

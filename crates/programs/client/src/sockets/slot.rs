@@ -230,7 +230,7 @@ impl<'a> Slot<'a> {
             queued: written.bytes(),
             is_backlogged: self.is_backlogged(&written),
             error: self.error(),
-            is_urgent: self.urgent_mark() > unread.head + 1,
+            is_urgent: self.has_urgent(unread.head),
         }
     }
 
@@ -287,30 +287,48 @@ impl<'a> Slot<'a> {
             self.break_off(Errno::CONNRESET);
         } else if let Some(peer) = self.peer {
             let asks = peer.asks();
-            if asks.has(Asks::ABORT) || (asks.has(Asks::CLOSE) && self.is_peer_deaf(peer)) {
+            if asks.has(Asks::ABORT)
+                || (asks.has(Asks::CLOSE) && self.is_peer_deaf(peer))
+                || self.has_refused_bytes()
+            {
                 self.break_off(Errno::CONNRESET);
             }
         }
     }
 
+    /// It was shut both ways and was written to after that, as the writer has left word: who resets
+    /// what comes has no connection any more.
+    fn has_refused_bytes(&self) -> bool {
+        let reset = Errno::CONNRESET.raw_os_error().unsigned_abs();
+        self.words.error.load(Ordering::Acquire) == reset && self.words.asks().0 & BOTH == BOTH
+    }
+
     /// What is written to a peer of this host that has closed in order breaks the pipe: the peer's
     /// end was heard before its reset (`tcp_reset` of Linux in CLOSE-WAIT), and is told on.
-    /// One that was shut both ways resets what comes, and hears of that itself.
     pub(crate) fn note_write_to_an_end(&self) {
-        const BOTH: u32 = Asks::SHUT_READ | Asks::SHUT_WRITE;
-        let Some(peer) = self.peer else { return };
-        let asks = peer.asks();
-        let is_shut = asks.0 & BOTH == BOTH;
-        if !is_shut && !asks.has(Asks::CLOSE) {
-            return;
+        if self.peer.is_some_and(|peer| peer.asks().has(Asks::CLOSE)) {
+            self.break_off_behind_an_end();
         }
+    }
+
+    /// Whether what was written goes nowhere: a peer of this host that was shut both ways resets
+    /// what comes, and is left word of that.
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        let Some(peer) = self.peer.filter(|peer| peer.asks().0 & BOTH == BOTH) else {
+            return false;
+        };
+        self.break_off_behind_an_end();
+        let reset = Errno::CONNRESET.raw_os_error().unsigned_abs();
+        let _ = peer.error.compare_exchange(0, reset, Ordering::AcqRel, Ordering::Relaxed);
+        self.tell();
+        true
+    }
+
+    #[cold]
+    fn break_off_behind_an_end(&self) {
         self.words.state.fetch_or(SlotState::PEER_CLOSED, Ordering::AcqRel);
         self.break_off(Errno::PIPE);
-        if is_shut {
-            let reset = Errno::CONNRESET.raw_os_error().unsigned_abs();
-            let _ = peer.error.compare_exchange(0, reset, Ordering::AcqRel, Ordering::Relaxed);
-            self.tell();
-        }
     }
 
     /// A side that closes with bytes unread, or is written to after it has closed, resets (RFC 9293
@@ -339,6 +357,9 @@ impl<'a> Slot<'a> {
         }
     }
 }
+
+/// Shut both ways.
+const BOTH: u32 = Asks::SHUT_READ | Asks::SHUT_WRITE;
 
 /// A socket of which nothing can be had.
 const NOTHING: SocketView = SocketView {

@@ -36,6 +36,11 @@ pub(crate) unsafe fn recvmmsg(
         Ok(deadline) => deadline,
         Err(errno) => return outcome::failed(errno),
     };
+    // Before anything that could be read, as in `__sys_recvmmsg` of Linux.
+    let error = lookup::socket(fd).and_then(|held| held.file()?.socket.take_error());
+    if let Some(error) = error {
+        return outcome::failed(error);
+    }
     let mut flags = flags;
     let mut done = 0;
     while done < count.min(MESSAGES_MAX) as usize {

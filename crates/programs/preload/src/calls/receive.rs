@@ -64,7 +64,7 @@ fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Ser
         return Served::Done(Err(Errno::NOTCONN));
     }
     if flags & libc::MSG_OOB != 0 {
-        return Served::Done(urgent(file, spans));
+        return Served::Done(urgent(file, spans, flags & libc::MSG_PEEK != 0));
     }
     if spans.left() == 0 {
         return Served::Done(nothing(fd, held, file, flags));
@@ -199,11 +199,11 @@ fn peek_all(
     }
 }
 
-fn urgent(file: &File, spans: &mut Spans) -> Result<usize, Errno> {
+fn urgent(file: &File, spans: &mut Spans, peek: bool) -> Result<usize, Errno> {
     if spans.left() == 0 {
         return Ok(0);
     }
-    let byte = [file.socket.receive_urgent().map_err(in_handler)?];
+    let byte = [file.socket.receive_urgent(peek).map_err(in_handler)?];
     spans.put(&byte)
 }
 
