@@ -92,7 +92,6 @@ impl Moment<'_> {
         self.before().any(|(words, _)| words[0] == verb)
     }
 
-    /// Whether both ends are on the host.
     /// Some connection is, or was to be, between two programs of this host.
     fn has_a_call_within_the_host(&self) -> bool {
         let calls = |step: &Step| {
