@@ -41,7 +41,7 @@ use crate::command_queue::{CommandQueue, Post};
 use crate::neighbours::Neighbours;
 use crate::rings::Rings;
 use crate::sources::Sources;
-use bound::Bound;
+use bound::AllBound;
 use client::Client;
 pub(crate) use conn::Conn;
 use outbox::Outbox;
@@ -75,7 +75,7 @@ pub(crate) struct Sockets {
     clients: Vec<Option<Box<Client>>>,
     /// By flow number: whose it is.
     by_flow: Vec<Option<(u16, u32)>>,
-    bound: Vec<Bound>,
+    bound: AllBound,
     /// Connections opened here that have no socket and are not over: what is to be said then.
     orphans: BTreeMap<FlowId, SocketKey>,
     parked: Parked,
@@ -107,7 +107,7 @@ impl Sockets {
             post,
             clients: Vec::new(),
             by_flow: Vec::new(),
-            bound: Vec::new(),
+            bound: AllBound::default(),
             orphans: BTreeMap::new(),
             parked: Parked::default(),
             now: Nanos::ZERO,

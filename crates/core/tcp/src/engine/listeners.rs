@@ -18,23 +18,30 @@ use crate::{FlowOptions, Seq, cookie, emit, handshake, window};
 /// A listener.
 #[derive(Debug)]
 struct Listener {
+    name: Name,
     options: FlowOptions,
     backlog: u32,
     half_open: u32,
     /// When a cookie was last sent; only for a while after that one can come back.
     cookies_until: Nanos,
     is_open: bool,
+    /// Its number is among those that may serve again.
+    is_free: bool,
 }
+
+/// A port, and an address; none: any.
+type Name = (u16, Option<IpAddr>);
 
 /// Cookies live for two of their periods; a little longer does no harm.
 const COOKIES_COME_BACK_FOR: Nanos = Nanos::from_secs(180);
 
-/// All listeners. Places are never used again, so that a stale number finds nothing.
+/// All listeners.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     listeners: Vec<Listener>,
-    /// By port and address; no address: any.
-    names: BTreeMap<(u16, Option<IpAddr>), u32>,
+    names: BTreeMap<Name, u32>,
+    /// Numbers of listeners that are over and that nothing half open knew when they were put here.
+    free: Vec<u32>,
 }
 
 impl Listeners {
@@ -62,10 +69,33 @@ impl Listeners {
 
     /// One half-open connection of it less.
     pub(super) fn half_open_ended(&mut self, listener: Option<ListenerId>) {
-        if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id.number() as usize))
-        {
+        let Some(id) = listener else { return };
+        if let Some(listener) = self.listeners.get_mut(id.number() as usize) {
             listener.half_open = listener.half_open.saturating_sub(1);
+            self.note_free(id.number());
         }
+    }
+
+    /// The number of one that is over serves again once nothing half open knows it.
+    fn note_free(&mut self, number: u32) {
+        let Some(listener) = self.listeners.get_mut(number as usize) else { return };
+        let is_over = !listener.is_open && listener.half_open == 0;
+        if is_over && !std::mem::replace(&mut listener.is_free, true) {
+            self.free.push(number);
+        }
+    }
+
+    /// A number that serves again.
+    fn take_free(&mut self) -> Option<u32> {
+        while let Some(number) = self.free.pop() {
+            let listener = &mut self.listeners[number as usize];
+            listener.is_free = false;
+            // A flow that was half open elsewhere may have come since.
+            if !listener.is_open && listener.half_open == 0 {
+                return Some(number);
+            }
+        }
+        None
     }
 }
 
@@ -107,16 +137,17 @@ impl Engine {
             return Err(ListenError::InUse);
         }
         let listener = Listener {
+            name,
             options: options.mended(),
             backlog,
             half_open: 0,
             cookies_until: Nanos::ZERO,
             is_open: true,
+            is_free: false,
         };
+        let free = self.listeners.take_free();
         let all = &mut self.listeners.listeners;
-        // The number of one that is over serves again once nothing half open knows it.
-        let free = all.iter().position(|other| !other.is_open && other.half_open == 0);
-        let at = free.unwrap_or(all.len());
+        let at = free.map_or(all.len(), |number| number as usize);
         let number = u32::try_from(at).map_err(|_| ListenError::InUse)?;
         match all.get_mut(at) {
             Some(place) => *place = listener,
@@ -128,9 +159,12 @@ impl Engine {
 
     /// Accepts no more. What was accepted goes on; what was half open is reset when it completes.
     pub fn unlisten(&mut self, id: ListenerId) {
-        self.listeners.names.retain(|_, number| *number != id.number());
-        if let Some(listener) = self.listeners.listeners.get_mut(id.number() as usize) {
-            listener.is_open = false;
+        let Listeners { listeners, names, .. } = &mut self.listeners;
+        if let Some(listener) = listeners.get_mut(id.number() as usize)
+            && std::mem::replace(&mut listener.is_open, false)
+        {
+            names.remove(&listener.name);
+            self.listeners.note_free(id.number());
         }
     }
 

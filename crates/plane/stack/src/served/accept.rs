@@ -24,20 +24,13 @@ const SEND_LOG2_MAX: u8 = 22;
 impl Sockets {
     pub(super) fn listen(&mut self, listening: Arc<Listening>, engine: &mut Engine) {
         let address = listening.address;
-        if let Some(bound) = self.bound.iter_mut().find(|bound| bound.address == address) {
-            // An address that was away for a while and is back: the listener has never left here.
-            let is_it = |member: &Arc<Listening>| {
-                (member.app.app, member.slot) == (listening.app.app, listening.slot)
-            };
-            if !bound.members.iter().any(is_it) {
-                bound.members.push(listening);
-            }
-            return;
+        if let Some(id) = self.bound.at(address) {
+            return self.bound.join(id, listening);
         }
         // The slow side has seen to it that the address is free.
         let options = options_of(&listening);
         if let Ok(id) = engine.listen(address, listening.half_open_max, options) {
-            self.bound.push(Bound { id, address, members: vec![listening] });
+            self.bound.join(id, listening);
         }
     }
 
@@ -46,27 +39,17 @@ impl Sockets {
     /// Several listeners of one address agree before a connection is known to be any one's, so the
     /// first of them says what the answer to a SYN is.
     pub(super) fn listener_changed(&self, app: u16, slot: u32, engine: &mut Engine) -> bool {
-        let is_it = |member: &Arc<Listening>| (member.app.app, member.slot) == (app, slot);
         let mut has_changed = false;
-        for bound in self.bound.iter().filter(|bound| bound.members.iter().any(is_it)) {
-            if let Some(first) = bound.members.first() {
-                has_changed |= engine.set_listener_options(bound.id, options_of(first));
+        for &id in self.bound.of_socket(app, slot) {
+            if let Some(first) = self.bound.get(id).and_then(Bound::first) {
+                has_changed |= engine.set_listener_options(id, options_of(first));
             }
         }
         has_changed
     }
 
     pub(super) fn unlisten(&mut self, app: u16, slot: u32, engine: &mut Engine) {
-        for bound in &mut self.bound {
-            bound.members.retain(|member| (member.app.app, member.slot) != (app, slot));
-        }
-        self.bound.retain(|bound| {
-            let is_wanted = !bound.members.is_empty();
-            if !is_wanted {
-                engine.unlisten(bound.id);
-            }
-            is_wanted
-        });
+        self.bound.leave(app, slot, |id| engine.unlisten(id));
     }
 
     /// A connection stands that somebody listens for.
@@ -92,7 +75,7 @@ impl Sockets {
         listener: ListenerId,
         engine: &Engine,
     ) -> Option<(&Arc<Listening>, FlowKey)> {
-        let bound = self.bound.iter().find(|bound| bound.id == listener)?;
+        let bound = self.bound.get(listener)?;
         let key = engine.key(flow)?;
         Some((bound.member(engine.hash_of(&key))?, key))
     }

@@ -74,8 +74,7 @@ impl Sockets {
         };
         let slots = (0_u32..).zip(&client.conns).filter(|(_, conn)| conn.is_some());
         let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
-        let listening: Vec<u32> = self.bound.iter().flat_map(|bound| bound.slots_of(app)).collect();
-        for slot in listening {
+        for slot in self.bound.slots_of(app) {
             self.unlisten(app, slot, engine);
         }
         for slot in slots {

@@ -25,7 +25,7 @@ const PARKED_MIN: u64 = 1024;
 impl Sockets {
     /// Whether the program that a connection of that name would go to has room for another.
     pub(crate) fn may_accept(&self, listener: ListenerId, hash: FlowHash) -> bool {
-        let bound = self.bound.iter().find(|bound| bound.id == listener);
+        let bound = self.bound.get(listener);
         let Some(taker) = bound.and_then(|bound| bound.member(hash)) else { return true };
         let words = taker.app.server.memory().slot(taker.slot);
         let has_room = words.is_none_or(|words| !taker.backlog.is_full(words));

@@ -7,6 +7,7 @@ mod endings;
 mod evicted;
 mod handed_over;
 mod honest;
+mod listeners;
 mod mappings;
 mod opened;
 mod rate;
