@@ -46,6 +46,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
     Rule { name: "refusal-forgotten", applies: refusal_forgotten },
+    Rule { name: "listener-set-late", applies: listener_set_late },
     Rule { name: "urgent-after-urgent", applies: urgent_after_urgent },
     Rule { name: "reset-under-way", applies: reset_under_way },
     Rule { name: "listener-shut", applies: listener_shut },
@@ -117,9 +118,13 @@ fn closed_here_open_elsewhere(moment: &Moment<'_>) -> bool {
 
 /// A write that is cut at what the ring of a young connection has room for.
 fn first_ring(moment: &Moment<'_>) -> bool {
-    let first = |outcome: &str| outcome.split(' ').next().and_then(|word| word.parse().ok());
-    let (linux, calisto): (Option<u64>, Option<u64>) = (first(moment.linux), first(moment.calisto));
-    let is_short = calisto.is_some() && calisto < linux || moment.calisto == "EAGAIN";
+    let counts = |outcome: &str| -> Vec<u64> {
+        outcome.split(' ').map_while(|word| word.parse().ok()).collect()
+    };
+    // Of several messages one may be cut, and those behind it are others then.
+    let calisto = counts(moment.calisto);
+    let is_short = !calisto.is_empty() && calisto < counts(moment.linux);
+    let is_short = is_short || moment.calisto == "EAGAIN";
     is_short && (moment.is_one_of(&SENDS) || moment.verb() == "splice-out")
 }
 
@@ -173,7 +178,8 @@ fn kernel_half_later(moment: &Moment<'_>) -> bool {
 fn offered_anew(moment: &Moment<'_>) -> bool {
     let udp = |words: &[&str]| moment.cast.protocol(words[1]) == Some(Protocol::Udp);
     let connects = moment.of_the_host().any(|words| words[0] == "connect" && udp(&words));
-    connects && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
+    let is_refused = moment.linux == "ECONNREFUSED" && moment.is_one_of(&SENDS);
+    connects && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES) || is_refused)
 }
 
 /// An address of the other family than the socket's, in a call that sends datagrams.
@@ -231,6 +237,16 @@ fn refusal_forgotten(moment: &Moment<'_>) -> bool {
     let is_again = moment.verb() == "connect" && moment.has_before("connect");
     let refusals = ["ECONNREFUSED", "ECONNABORTED"];
     is_again && refusals.contains(&moment.linux) && moment.has_a_call_within_the_host()
+}
+
+/// An option of a listener that is set while a connection within the host waits there.
+fn listener_set_late(moment: &Moment<'_>) -> bool {
+    let waits = |(words, _): &(Vec<&str>, &str)| words[0] != "connect";
+    let mut since = moment.before().skip_while(waits);
+    let sets =
+        |(words, _): (Vec<&str>, &str)| words[0] == "set" && moment.cast.is_listener(words[1]);
+    let looks = moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES) || moment.verb() == "get";
+    looks && moment.has_a_call_within_the_host() && since.any(sets)
 }
 
 /// A second urgent byte, sent before anybody looked at the first.

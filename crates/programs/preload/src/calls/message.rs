@@ -108,7 +108,7 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
             other => return other,
         }
     };
-    if flags & libc::MSG_OOB != 0 && returned > 0 {
+    if file.kind == Kind::Stream && flags & libc::MSG_OOB != 0 && returned > 0 {
         told |= libc::MSG_OOB;
     }
     let mut beside = 0;
