@@ -42,6 +42,7 @@ fuzz_target!(|input: &[u8]| {
         router.process(&mut alone, &mut verdict, Nanos::ZERO);
         assert_eq!(verdict[0], verdicts[index], "alone, a packet becomes the same");
         assert_eq!(alone[0].bytes(), after, "alone, a packet becomes the same");
+        let before = &untagged(before);
         match verdicts[index] {
             Verdict::Drop => assert_eq!(after, before, "a dropped packet stays as it was"),
             Verdict::Out(port) if router.counts().forwarded > forwarded => {
@@ -59,6 +60,14 @@ fuzz_target!(|input: &[u8]| {
     }
     batch.into_iter().for_each(|frame| pool.give(frame));
 });
+
+/// The packet of the link itself: a tag that names only a priority is taken off.
+fn untagged(packet: &[u8]) -> Vec<u8> {
+    match packet.get(12..16) {
+        Some(&[0x81, 0, tci, 0]) if tci & 0x0f == 0 => [&packet[..12], &packet[16..]].concat(),
+        _ => packet.to_vec(),
+    }
+}
 
 fn check_forwarded(before: &[u8], after: &[u8]) {
     assert_eq!(after[..12], [NEXT_MAC, OUT_MAC].concat());

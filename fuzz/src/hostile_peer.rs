@@ -4,11 +4,13 @@
 //! An input is a program: settings, the states in which the hostile peers' connections begin, then
 //! steps. After each the engine does what its loop would do, and what can be seen from outside is
 //! checked: `wire_side.rs` for every segment, `application.rs` for every byte and event,
-//! `harness.rs` for what the engine holds. Read that one next.
+//! `hand_over.rs` for what another TCP would be told, `harness.rs` for what the engine holds. Read
+//! that one next.
 
 mod application;
 mod call;
 mod ending;
+mod hand_over;
 mod harness;
 mod host;
 mod migration;
@@ -209,9 +211,10 @@ impl Game {
     /// What an application asks for.
     fn ask(&mut self, side: usize, program: &mut Program<'_>) {
         let (what, value) = (program.byte(), program.byte());
-        if what & 0xf == 12 {
-            self.harness.connect(side);
-            return;
+        match what & 0xf {
+            12 => return self.harness.connect(side),
+            13 => return self.harness.hand_over(side),
+            _ => {}
         }
         let log2 = self.harness.settings.options.receive_ring_log2 + 1;
         self.harness.with(side, |call| {

@@ -5,6 +5,8 @@
 pub mod hostile_app;
 /// Peers against the TCP engine.
 pub mod hostile_peer;
+/// A chain of network functions, its hosts and strangers.
+pub mod nf_chain;
 /// Packets for network functions.
 pub mod packets;
 /// A recording to be damaged.

@@ -122,7 +122,7 @@ pub fn templates() -> Vec<Vec<u8>> {
 }
 
 /// Makes the checksum of an IPv4 header behind an untagged link header right.
-fn correct_checksum(frame: &mut [u8]) {
+pub fn correct_checksum(frame: &mut [u8]) {
     let Some(first) = frame.get(14) else { return };
     let header_bytes = usize::from(first & 0x0f) * 4;
     if let Some(head) = frame.get_mut(14..14 + header_bytes)

@@ -17,12 +17,12 @@ pub(super) struct Record {
     /// Nothing: it was over before anybody could ask for its name.
     pub(super) side: Option<usize>,
     /// Which of its name's connections it is.
-    number: u32,
-    read: u32,
-    written: u32,
+    pub(super) number: u32,
+    pub(super) read: u32,
+    pub(super) written: u32,
     is_connected: bool,
     has_peer_closed: bool,
-    is_misled: bool,
+    pub(super) is_misled: bool,
     pub(super) has_shut: bool,
 }
 

@@ -241,6 +241,7 @@ impl Harness {
             }
         }
         self.check();
+        self.check_repairs();
     }
 
     fn check(&self) {

@@ -9,7 +9,7 @@ use shm::sockets::{
     Asks, Backlog, Kind, Quota, RingDesc, Side, SlotState, SlotWords, SocketMemory, SocketServer,
     SocketSizes, TX_GROW_SHIFT,
 };
-use stack::{AppSockets, Command, CommandQueue, Listening, Notifier};
+use stack::{AppSockets, Command, CommandQueue, Listening, Notifier, Parcel};
 use tcp::{Algorithm, FlowOptions};
 
 use super::peers::content;
@@ -41,10 +41,13 @@ pub(super) struct Program {
     sockets: Arc<AppSockets>,
     open: Vec<u32>,
     streams: BTreeMap<u32, Streams>,
+    /// Slots of connections that went on elsewhere, which nobody gives back.
+    kept: u32,
+    is_honest: bool,
 }
 
 impl Program {
-    pub(super) fn new(commands: &CommandQueue, app: u16, port: u16) -> Self {
+    pub(super) fn new(commands: &CommandQueue, app: u16, port: u16, is_honest: bool) -> Self {
         let sizes =
             SocketSizes { slots: SLOTS, pollers: 1, sides: 1, workers: 16, ring_bytes: 1 << 20 };
         let quota = Arc::new(Quota::new(u64::from(SLOTS) as u32, 1 << 19));
@@ -77,7 +80,15 @@ impl Program {
             half_open_max: 16,
             options: FlowOptions { receive_limit_log2: 16, ..FlowOptions::default() },
         })));
-        Self { memory, listener, sockets, open: Vec::new(), streams: BTreeMap::new() }
+        Self {
+            memory,
+            listener,
+            sockets,
+            open: Vec::new(),
+            streams: BTreeMap::new(),
+            kept: 0,
+            is_honest,
+        }
     }
 
     pub(super) fn words(&self, slot: u32) -> &SlotWords {
@@ -86,7 +97,7 @@ impl Program {
 
     /// Slots and bytes of rings that are lent: those of the listener when nothing else is left.
     pub(super) fn lent(&self) -> (u32, u64) {
-        (self.sockets.server.slots_taken(), self.sockets.server.heap().bytes())
+        (self.sockets.server.slots_taken() - self.kept, self.sockets.server.heap().bytes())
     }
 
     fn pick(&self, number: usize) -> Option<u32> {
@@ -180,6 +191,34 @@ impl Program {
             words.asks.fetch_or(16 << TX_GROW_SHIFT, Ordering::AcqRel);
         }
         self.tell(slot);
+    }
+
+    /// Asks for a connection to go on elsewhere. Which one; nobody touches it meanwhile.
+    pub(super) fn hand_over(&mut self, commands: &CommandQueue, number: usize) -> Option<u32> {
+        let slot = self.pick(number)?;
+        let (app, generation) = (self.sockets.app, self.sockets.server.generation(slot));
+        commands.command(&Command::HandOver { app, slot, generation });
+        Some(slot)
+    }
+
+    /// A worker has let a connection go, or says why not.
+    pub(super) fn take(&mut self, parcel: Parcel) {
+        assert_eq!(parcel.app.app, self.sockets.app);
+        let Ok(let_go) = parcel.connection else { return };
+        let (unread, queued) = (let_go.unread(), let_go.queued());
+        // Of a hostile program, what it has written is anything.
+        if let Some(streams) = self.streams.remove(&parcel.slot).filter(|_| self.is_honest) {
+            let all = |from_peer, from, to| -> Vec<u8> {
+                (from..to).map(|at| content(streams.peer, from_peer, at)).collect()
+            };
+            let come = streams.read + unread.len() as u64;
+            assert_eq!(unread, all(true, streams.read, come), "what was not read");
+            let from = streams.written - queued.len() as u64;
+            assert_eq!(queued, all(false, from, streams.written), "what was not acknowledged");
+        }
+        self.open.retain(|other| *other != parcel.slot);
+        self.kept += 1;
+        let_go.give_back();
     }
 
     /// Closes, with or without a reset; or says first that it writes no more.

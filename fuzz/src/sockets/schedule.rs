@@ -35,8 +35,9 @@ impl<'a> Schedule<'a> {
         let now = Nanos::from_secs(1);
         let data_path = DataPath::new(1 + usize::from(input.byte() % 2), now);
         let commands = &data_path.command_queue;
-        let honest = Program::new(commands, HONEST_APP, HONEST_PORT);
-        let hostile = with_hostile.then(|| Program::new(commands, HOSTILE_APP, HOSTILE_PORT));
+        let honest = Program::new(commands, HONEST_APP, HONEST_PORT, true);
+        let hostile =
+            with_hostile.then(|| Program::new(commands, HOSTILE_APP, HOSTILE_PORT, false));
         let peers = Peers::new(now);
         let mut schedule =
             Self { input, now, data_path, peers, honest, hostile, has_removed: false };
@@ -87,6 +88,7 @@ impl<'a> Schedule<'a> {
                 let lost = self.input.byte();
                 self.turn(which as u8, lost);
             }
+            29 | 30 => self.hand_over(what, which),
             26..=28 if self.hostile.is_some() => self.hostile_step(what, which),
             _ => self.turn(0, 0),
         }
@@ -102,6 +104,28 @@ impl<'a> Schedule<'a> {
                 for _ in 0..1 + which % 4 {
                     hostile::write(program, &mut self.input);
                 }
+            }
+        }
+    }
+
+    /// A connection of one of both programs goes on elsewhere, as if the daemon came to its end.
+    fn hand_over(&mut self, what: u8, which: usize) {
+        let commands = self.data_path.command_queue.clone();
+        let program = match &mut self.hostile {
+            Some(hostile) if what % 32 == 30 => hostile,
+            _ => &mut self.honest,
+        };
+        let Some(_) = program.hand_over(&commands, which) else { return };
+        self.turn(0, 0);
+        // Its worker may have lost it just now: it goes on as it is, or comes too late.
+        self.take_parcels();
+    }
+
+    fn take_parcels(&mut self) {
+        for parcel in self.data_path.command_queue.take_parcels() {
+            match (&mut self.hostile, parcel.app.app) {
+                (Some(hostile), HOSTILE_APP) => hostile.take(parcel),
+                _ => self.honest.take(parcel),
             }
         }
     }
@@ -123,6 +147,7 @@ impl<'a> Schedule<'a> {
 
     /// The honest program is never taken for a hostile one; the hostile one is thrown out.
     fn check(&mut self) {
+        self.take_parcels();
         let mut is_over = false;
         self.data_path.command_queue.hear(|event| {
             if let SocketEvent::Violation { app } = event {

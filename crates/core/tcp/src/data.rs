@@ -203,6 +203,11 @@ fn take<B: Buffers, O: Output>(
             is_placed = place(ring, ring_bytes, flow.rcv_nxt, part);
             flow.rcv_nxt = cold.reassembly.advance(ranges, stop);
         }
+        if let Some(fin) = cold.fin {
+            // What had come behind it contradicts its end, which counts (as in Linux, which drops
+            // those bytes).
+            flow.rcv_nxt = flow.rcv_nxt.earlier(fin);
+        }
         owe_ack(flow, cold, bytes.len(), is_pushed, &turn.shared.config, turn.now);
         if had_gap {
             // RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once.

@@ -114,6 +114,23 @@ fn behind_a_fin_at_the_edge_nothing_may_be_sent() {
 }
 
 #[test]
+fn bytes_behind_a_fin_that_came_before_it_are_dropped_and_the_end_is_told() {
+    // A peer that contradicts itself: its end counts, as in Linux. The bytes came out of order,
+    // and the hole before them is filled last.
+    let mut script = Script::accepted(plain(), new_reno());
+    script.inject(". 101:111 ack 1 win 5000");
+    script.inject("F. 101:101 ack 1 win 5000");
+    script.take_packets();
+    script.inject(". 1:101 ack 1 win 5000");
+    script.expect(&[". 1:1 ack 102 win 65434"]);
+    let flow = script.flow();
+    let record = script.host.engine.repair(flow, script.now).expect("it stands");
+    assert_eq!((record.unread.bytes, record.has_peer_closed), (100, true));
+    script.read(1, 100);
+    assert!(script.host.engine.is_at_end(flow), "the program would wait for ever");
+}
+
+#[test]
 fn no_segment_that_probes_the_path_carries_a_report_of_ranges() {
     // RFC 4821 section 7: of what is lost because it was too long the length must be known.
     let config = Config { mtu_probing: true, mtu_floor: 1040, path_mtu: 1040, ..plain() };
