@@ -21,7 +21,7 @@ use shm::ring;
 use crate::eviction::Evicted;
 use crate::parcel::Parcel;
 
-pub use command::{Command, Listening, SocketEvent};
+pub use command::{Command, LetGoRequest, Listening, SocketEvent};
 pub(crate) use post::Post;
 use shared::{Mailbox, Shared, State};
 

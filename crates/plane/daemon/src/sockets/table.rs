@@ -22,6 +22,8 @@ mod tests;
 mod to_kernel;
 mod udp;
 
+pub(crate) use to_kernel::Processes;
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
