@@ -50,7 +50,9 @@ impl Liar {
             ToApp::Attached(_) => {}
             ToApp::Refused { message } => return Err(AttachError::Refused(message)),
             ToApp::Detached(detached) => return Err(AttachError::Refused(detached.message)),
-            ToApp::Streaming(_) | ToApp::Reply { .. } => panic!("nobody asked for sockets"),
+            ToApp::Streaming(_) | ToApp::Reply { .. } | ToApp::Given { .. } => {
+                panic!("nobody asked for sockets")
+            }
         }
         let mut descriptors = descriptors.into_iter();
         let (Some(memory), Some(wakes)) = (descriptors.next(), descriptors.next()) else {

@@ -48,7 +48,7 @@ impl Speaker {
     /// # Panics
     /// The daemon does not answer.
     pub fn call(&self, call: &Call, socket: Option<BorrowedFd<'_>>) -> Reply {
-        self.link.call(call, socket).expect("the daemon answers").0
+        self.link.call(call, socket, drop).expect("the daemon answers").0
     }
 
     /// Asks for a listener beside the kernel's.

@@ -115,7 +115,7 @@ impl StreamLiar {
         if let Some(at) = at {
             bind(&socket, &at).expect("the port is free");
         }
-        let slot = match link.call(call, Some(socket.as_fd())) {
+        let slot = match link.call(call, Some(socket.as_fd()), drop) {
             Ok((Reply::Slot { slot, .. }, _)) => slot,
             other => panic!("no slot but {other:?}"),
         };

@@ -281,33 +281,72 @@ fn redis_goes_on_with_all_its_callers() {
     server.stop();
 }
 
-/// Whoever has a socket while it is repaired may do with it what only the kernel's rights allow.
-#[test]
-fn connections_of_other_users_programs_are_reset_at_the_end_and_not_repaired() {
-    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 100\n");
-    let name = script("echo_ways.py");
+/// A server of `tests/programs` of another user than root, under `calisto run`.
+fn serve_as_nobody(accelerated: &Accelerated, name: &str, words: &[&str]) -> Program {
+    let name = script(name);
     let calisto = binary("calisto").display().to_string();
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups", &calisto, "run", "--strict"];
-    let words = [&["setpriv"], &user[..], &["--", PYTHON, &name, "thread", "::", "8000"]].concat();
-    let mut command = accelerated.here().command(words[0]);
-    command.args(&words[1..]);
+    let mut command = accelerated.here().command("setpriv");
+    command.args(user).args(["--", PYTHON, &name]).args(words);
     command.env("CALISTO_APPS", accelerated.daemon().apps_socket());
     let mut server = Program::spawn(&mut command);
     server.wait_until_it_says("listening");
+    server
+}
+
+/// The user whom the kernel tells of each connection at a port of this end (proc(5): net/tcp).
+fn users_at(side: &Side, port: u16) -> Vec<String> {
+    let read = |path| std::fs::read_to_string(path).expect("procfs is there");
+    let tables =
+        side.enter(|| ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(read));
+    let tables = tables.expect("the namespace is there");
+    let rows = tables.iter().flat_map(|table| table.lines().skip(1));
+    let fields = rows.map(|row| row.split_whitespace().collect::<Vec<_>>());
+    let ours = fields.filter(|row| row[1].ends_with(&format!(":{port:04X}")) && row[3] == "01");
+    ours.map(|row| row[7].to_owned()).collect()
+}
+
+#[test]
+fn connections_of_another_users_program_go_on_and_are_its_own_still() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 60000\n");
+    let server = serve_as_nobody(&accelerated, "echo_ways.py", &["epoll_edge", "::", "8000"]);
     let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
-    let mut caller = connect(accelerated.there(), here);
-    wait_for("the connection", || match accelerated.daemon().counter("tcp_connected") {
-        1 => Ok(()),
-        count => Err(format!("{count} are there")),
-    });
+    let mut talks = Talks::connect(accelerated.there(), 10, here);
+    talks.echo(30_000);
+    end(&mut accelerated, 10);
+    assert_eq!(users_at(accelerated.here(), PORT), ["65534"; 10]);
+    talks.echo(30_000);
+    talks.end();
+    let said = server.kill().said;
+    assert!(!said.contains("Error"), "{said}");
+}
+
+/// Whoever has a socket while it is repaired could bind it to any address, connect it to anybody
+/// without a handshake, and listen beside anybody.
+#[test]
+fn a_program_that_plays_with_its_descriptors_meanwhile_gets_no_name_that_is_not_its_own() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 2000\n");
+    let peer = accelerated.there().ipv4().to_string();
+    let mut server = serve_as_nobody(&accelerated, "robber.py", &["8000", "8001", &peer]);
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let mut callers: Vec<TcpStream> = (0..40).map(|_| connect(accelerated.there(), here)).collect();
+    for caller in &mut callers {
+        caller.write_all(b"hello").expect("it is connected");
+        caller.read_exact(&mut [0; 5]).expect("it is answered");
+    }
+    server.signal(Signal::USR1);
+    says_so_often(&server, "robbing", 1);
     let (daemon, side) = accelerated.daemon_mut();
-    let before = kernel_connections(side);
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success(), "{}", daemon.said());
-    assert_eq!(kernel_connections(side), before);
-    let mut told = Vec::new();
-    let reset = caller.read_to_end(&mut told).map_err(|error| error.kind());
-    assert_eq!(reset, Err(ErrorKind::ConnectionReset));
+    server.signal(Signal::USR2);
+    server.wait_until_it_says("done");
+    let given = users_at(side, PORT);
+    let said = server.so_far();
+    assert!(said.contains("\n0 robbed"), "{said}");
+    assert!(users_at(side, 8001).is_empty());
+    assert!(!given.is_empty(), "some were given away meanwhile: {}", daemon.said());
+    server.kill();
 }
 
 #[test]

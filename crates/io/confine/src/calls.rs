@@ -105,6 +105,7 @@ impl Calls {
             Self::Ports => return ports(),
             Self::Accepting => &[libc::SYS_accept4],
             Self::Sharing => &[
+                libc::SYS_fchown,
                 libc::SYS_memfd_create,
                 libc::SYS_ftruncate,
                 libc::SYS_fallocate,

@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
+    /// Giving what is open to another user.
+    Chown = 0,
     /// Reading other users' files and folders, lists of descriptors in /proc among them.
     DacReadSearch = 2,
     /// Signals to other users' processes.
@@ -35,6 +37,7 @@ pub enum Capability {
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Chown => "CAP_CHOWN",
             Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
             Self::Kill => "CAP_KILL",
             Self::NetBindService => "CAP_NET_BIND_SERVICE",

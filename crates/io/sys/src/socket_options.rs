@@ -4,6 +4,8 @@
 //! For sockets that somebody else made and we only hold a copy of: whoever serves one beside the
 //! kernel must not do what its options forbid, and cannot do what they ask for.
 
+mod copy;
+
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
@@ -14,6 +16,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::SysError;
 use crate::error::last_errno;
 use crate::socket::get_int;
+
+pub use copy::copy;
 
 /// Such an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::SysError;
+use crate::socket::set_int;
 
 /// SO_PASSRIGHTS of Linux 6.16, which libc does not name yet; the same on every architecture that
 /// we run on.
@@ -70,6 +71,15 @@ fn pass_rights(socket: BorrowedFd<'_>, may: libc::c_int) -> bool {
         )
     };
     result == 0
+}
+
+/// Makes room for so many bytes of messages that nobody has read yet, bookkeeping included; less if
+/// CAP_NET_ADMIN is missing.
+pub fn make_room(socket: BorrowedFd<'_>, bytes: u32) {
+    let bytes = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
+    if set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes).is_err() {
+        let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
+    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ mod trust;
 pub use error::AttachError;
 pub use fallback::FallbackReason;
 pub use join_listener::JoinListener;
-pub use link::Link;
+pub use link::{Given, Link};
 pub use listener::AttachListener;
 pub use message::{
     AttachRequest, Attached, CoresClass, CoresRequest, Detached, PortInfo, ToApp, ToDaemon,

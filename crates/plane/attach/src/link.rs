@@ -25,6 +25,15 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// So long a question may be answered: the daemon may have to find out a link address first.
 const ANSWER_MAX: Nanos = Nanos::from_secs(10);
 
+/// A connection that the daemon has given to the kernel: see [`ToApp::Given`].
+#[derive(Debug)]
+pub struct Given {
+    /// Of the socket that the program has had so far.
+    pub cookie: u64,
+    /// The one that it has from now on.
+    pub socket: OwnedFd,
+}
+
 /// The connection to the daemon. Waits, but never for ever.
 #[derive(Debug)]
 pub struct Link {
@@ -196,9 +205,12 @@ impl Link {
             (ToApp::Streaming(streaming), descriptors) => Ok((streaming, descriptors)),
             (ToApp::Refused { message }, _) => Err(AttachError::Refused(message)),
             (ToApp::Detached(detached), _) => Err(AttachError::Detached(detached)),
-            (ToApp::Attached(_) | ToApp::Reply { .. }, _) => Err(AttachError::Protocol(
-                "the daemon answered something else: build both from the same release".to_owned(),
-            )),
+            (ToApp::Attached(_) | ToApp::Reply { .. } | ToApp::Given { .. }, _) => {
+                Err(AttachError::Protocol(
+                    "the daemon answered something else: build both from the same release"
+                        .to_owned(),
+                ))
+            }
         }
     }
 
@@ -207,11 +219,13 @@ impl Link {
     ///
     /// # Errors
     /// The daemon is gone, has let go of the application, or does not answer within 10 s. What it
-    /// says to a call that timed out is dropped when it comes.
+    /// says to a call that timed out is dropped when it comes. Connections that are the kernel's
+    /// from now on ([`ToApp::Given`]) go to `given`.
     pub fn call(
         &self,
         call: &Call,
         descriptor: Option<BorrowedFd<'_>>,
+        mut given: impl FnMut(Given),
     ) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
         let id = self.calls.fetch_add(1, Ordering::Relaxed);
         self.send_with(&ToDaemon::Call { id, call: call.clone() }, descriptor)?;
@@ -224,8 +238,35 @@ impl Link {
                 }
                 (ToApp::Detached(detached), _) => return Err(AttachError::Detached(detached)),
                 (ToApp::Refused { message }, _) => return Err(AttachError::Refused(message)),
+                (ToApp::Given { cookie }, descriptors) => {
+                    descriptors.into_iter().for_each(|socket| given(Given { cookie, socket }));
+                }
                 // The answer to a call that was given up, or what means nothing here.
                 (ToApp::Reply { .. } | ToApp::Streaming(_) | ToApp::Attached(_), _) => {}
+            }
+        }
+    }
+
+    /// The next connection that is the kernel's from now on; `None` when none comes within
+    /// `timeout`. Nobody may be in [`Self::call`]: answers that come meanwhile are dropped.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`]. What can come no more has not come.
+    pub fn given(&self, timeout: Nanos) -> Result<Option<Given>, AttachError> {
+        let deadline = clock::now() + timeout;
+        loop {
+            let left = deadline.since(clock::now());
+            match self.receive(left)? {
+                Some((ToApp::Given { cookie }, descriptors)) => {
+                    if let Some(socket) = descriptors.into_iter().next() {
+                        return Ok(Some(Given { cookie, socket }));
+                    }
+                }
+                Some((ToApp::Detached(detached), _)) => {
+                    return Err(AttachError::Detached(detached));
+                }
+                Some(_) => {}
+                None => return Ok(None),
             }
         }
     }

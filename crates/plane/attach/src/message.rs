@@ -160,6 +160,13 @@ pub enum ToApp {
         /// What became of it.
         reply: Reply,
     },
+    /// A connection is the kernel's from now on. Beside it: its socket there, which belongs at
+    /// every number that the program has for the one with this cookie (SO_COOKIE of socket(7)). It
+    /// comes unasked, also between a call and its answer.
+    Given {
+        /// Of the socket that the program has had so far.
+        cookie: u64,
+    },
     /// No, and why; the daemon closes.
     Refused {
         /// What was wrong and what to do.

@@ -404,16 +404,48 @@ fn a_call_brings_its_socket_and_its_answer_is_told_from_a_late_one() {
             assert!(matches!(next(&peer).0, Received::Message(ToDaemon::Call { .. })));
             peer.send(&detached(), &[])
         });
-        let listen = link.call(&Call::Listen { backlog: 5 }, Some(socket.as_fd()));
+        let listen = link.call(&Call::Listen { backlog: 5 }, Some(socket.as_fd()), drop);
         let (reply, descriptors) = listen.expect("it is answered");
         assert_eq!((reply, descriptors.len()), (Reply::Slot { region: 9, slot: 1 }, 0));
-        let (reply, _) = link.call(&Call::Poller, None).expect("it is answered");
+        let (reply, _) = link.call(&Call::Poller, None, drop).expect("it is answered");
         assert_eq!(reply, Reply::Kernel { reason: FallbackReason::NoMemory });
-        let gone = link.call(&Call::Adopt, Some(socket.as_fd())).expect_err("it is out");
+        let gone = link.call(&Call::Adopt, Some(socket.as_fd()), drop).expect_err("it is out");
         let AttachError::Detached(gone) = gone else { panic!("{gone}") };
         assert_eq!(gone.reason, DetachReason::Operator);
     });
     assert_eq!(open_descriptors(), before, "every copy of the socket is closed");
+}
+
+/// What a program is given without having asked comes whenever the daemon likes.
+#[test]
+fn a_connection_that_is_the_kernels_is_heard_of_beside_an_answer_and_after_the_daemons_end() {
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    peer.accept_descriptors();
+    let given = |cookie| {
+        assert_eq!(peer.send(&ToApp::Given { cookie }, &[stage.listener.as_fd()]), Ok(true));
+    };
+    let mut heard = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            answer(&peer, |_, _| {
+                given(7);
+                Reply::Done
+            });
+        });
+        let answered = link.call(&Call::Poller, None, |given| heard.push(given.cookie));
+        assert_eq!(answered.expect("it is answered").0, Reply::Done);
+    });
+    assert_eq!(heard, [7]);
+    assert!(link.given(Nanos::ZERO).is_ok_and(|given| given.is_none()), "not yet");
+    given(8);
+    given(9);
+    drop(peer);
+    for cookie in [8, 9] {
+        let given = link.given(SOON).expect("it was sent before the end");
+        assert_eq!(given.expect("it has come").cookie, cookie);
+    }
+    assert!(link.given(SOON).is_err(), "the end");
 }
 
 #[test]
@@ -444,7 +476,7 @@ fn a_call_whose_descriptor_does_not_fit_into_the_daemon_comes_without_it() {
     let (link, peer) = stage.both();
     peer.accept_descriptors();
     std::thread::scope(|scope| {
-        let called = scope.spawn(|| link.call(&Call::Adopt, Some(stage.listener.as_fd())));
+        let called = scope.spawn(|| link.call(&Call::Adopt, Some(stage.listener.as_fd()), drop));
         assert!(sys::poll::wait_readable(peer.as_fd(), SOON));
         let old = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..old }).expect("less is allowed");

@@ -42,7 +42,7 @@ events! {
     HandOverDescriptor "attach_hand_over_descriptor" "connections that the kernel could not go on with because their descriptor was found in no process";
     HandOverBusy "attach_hand_over_busy" "connections that the kernel could not go on with because their program was in the middle of a call, or the time was over";
     HandOverRefused "attach_hand_over_refused" "connections that the kernel refused to go on with";
-    HandOverUser "attach_hand_over_user" "connections of programs of other users than root, which could misuse a socket while it is made to go on";
+    HandOverPort "attach_hand_over_port" "connections of other users than root at a port below 1024 on which their program does not listen itself: the kernel's socket would give it a right to that port";
     HandOverLocal "attach_hand_over_local" "connections between programs of this host, which the kernel cannot go on with";
 }
 

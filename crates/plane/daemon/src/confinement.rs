@@ -114,7 +114,13 @@ impl Role {
                 ..Rights::NOTHING
             },
             Self::AttachServer => Rights {
-                capabilities: &[Capability::Bpf, Capability::NetAdmin, Capability::NetBindService],
+                // CAP_CHOWN: a connection's socket in the kernel is its user's.
+                capabilities: &[
+                    Capability::Bpf,
+                    Capability::Chown,
+                    Capability::NetAdmin,
+                    Capability::NetBindService,
+                ],
                 calls: &[
                     Accepting,
                     Files,

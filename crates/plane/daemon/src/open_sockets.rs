@@ -17,6 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use base::Nanos;
 use rustix::io::Errno;
@@ -28,6 +29,10 @@ use copies::{COPIES, NO_MORE, copies_of, receive_copy, send_copy};
 
 /// The argument with which this program is started again as the process that looks.
 pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
+
+/// Each copy comes within this time. Where one does not nobody is asked any more: it may come as a
+/// part of the next answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A question is this byte; an answer is a count and its cookies, a count and its numbers
 /// of processes, each eight bytes.
@@ -123,13 +128,22 @@ impl OpenSockets {
                 let words = std::iter::once(pids.len() as u64);
                 let words = words.chain(pids.iter().map(|pid| u64::from(*pid)));
                 question.extend(words.flat_map(u64::to_le_bytes));
-                questions.write_all(&question)?;
+                answers.set_read_timeout(Some(ANSWERED_WITHIN))?;
+                let mut asked = questions.write_all(&question);
                 let mut wants_more = true;
                 // To the end in any case, or the next answer would be the rest of this one.
-                while let Some((pid, copy)) = receive_copy(answers)? {
-                    wants_more = wants_more && each(pid, copy);
+                while asked.is_ok() {
+                    match receive_copy(answers) {
+                        Ok(Some((pid, copy))) => wants_more = wants_more && each(pid, copy),
+                        Ok(None) => {
+                            answers.set_read_timeout(None)?;
+                            return Ok(());
+                        }
+                        Err(error) => asked = Err(error),
+                    }
                 }
-                Ok(())
+                *self = Self::Nobody;
+                asked
             }
             Self::Nobody => Err(ErrorKind::BrokenPipe.into()),
         }

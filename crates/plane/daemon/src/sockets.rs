@@ -46,5 +46,5 @@ mod waiting;
 pub(crate) use answer::Answer;
 pub(crate) use app::Member;
 pub(crate) use routes::Link;
-pub(crate) use table::SocketTable;
+pub(crate) use table::{Processes, SocketTable};
 pub(crate) use table_config::SocketTableConfig;

@@ -22,7 +22,7 @@ use crate::eviction::Evicted;
 use crate::parcel::Parcel;
 use crate::trace::{Sample, TraceLosses};
 
-pub use command::{Command, Listening, SocketEvent};
+pub use command::{Command, LetGoRequest, Listening, SocketEvent};
 pub(crate) use post::Post;
 use shared::{Mailbox, Shared, State};
 

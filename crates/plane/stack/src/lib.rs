@@ -30,7 +30,7 @@ mod trace;
 pub use app_sockets::{AppSockets, Notifier};
 pub use bucket::{PacketCost, Rate};
 pub use built_in::BuiltIn;
-pub use command_queue::{Command, CommandQueue, Listening, SocketEvent};
+pub use command_queue::{Command, CommandQueue, LetGoRequest, Listening, SocketEvent};
 pub use counts::{SocketCounter, SocketCounts};
 pub use datagrams::Datagrams;
 pub use eviction::{Evicted, Eviction};

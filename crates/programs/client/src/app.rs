@@ -60,7 +60,7 @@ impl App {
             ToApp::Attached(attached) => attached,
             ToApp::Refused { message } => return Err(AttachError::Refused(message)),
             ToApp::Detached(detached) => return Err(AttachError::Refused(detached.to_string())),
-            ToApp::Streaming(_) | ToApp::Reply { .. } => {
+            ToApp::Streaming(_) | ToApp::Reply { .. } | ToApp::Given { .. } => {
                 return Err(AttachError::Protocol("the daemon answered something else".to_owned()));
             }
         };

@@ -61,6 +61,7 @@ mod waiting;
 mod watcher;
 mod yield_policy;
 
+pub use attach::Given;
 pub use attach::{AttachError, FallbackReason, Profile};
 pub use confined::{is_confined, note_confined, prepare_to_be_confined};
 pub use datagram::Received;

@@ -66,6 +66,7 @@ pub(crate) mod spawn;
 pub(crate) mod stdio;
 /// TCP_INFO.
 mod tcp_info;
+mod to_kernel;
 /// Numbers of one socket from before it was ours.
 mod twins;
 /// bind(2), and how UDP sockets become ours.

@@ -1,7 +1,6 @@
 //! Processes whose sockets the daemon serves, at the attach server: in, heard, out.
 
-use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
 use admin::{Command, ReplyBody};
@@ -13,12 +12,41 @@ use sys::pidfd::PidFd;
 
 use crate::admin_socket::error;
 use crate::apps::attach_server::AttachServer;
-use crate::apps::client::Membership;
+use crate::apps::client::{Client, Membership};
 use crate::apps::notices::TraceAsk;
-use crate::sockets::Answer;
+use crate::sockets::{Answer, Processes};
 
 /// Calls of one process that are answered before others are heard.
 const CALLS: usize = 16;
+
+/// So many bytes of messages about connections that are the kernel's wait for one process, which
+/// may be stopped: some ten thousand connections'.
+const GIVEN_BYTES_MAX: u32 = 32 << 20;
+
+/// The processes whose sockets are served.
+struct Members<'a>(&'a [Client]);
+
+impl Members<'_> {
+    fn of(&self, pid: u32) -> impl DoubleEndedIterator<Item = (&Client, &Membership)> {
+        let members = self.0.iter().filter_map(|client| Some((client, client.member.as_ref()?)));
+        members.filter(move |(_, membership)| membership.member.pid() == pid)
+    }
+}
+
+impl Processes for Members<'_> {
+    fn lives(&self, pid: u32) -> bool {
+        let mut processes = self.of(pid).filter_map(|(_, membership)| membership.process.as_ref());
+        processes.any(|process| !process.is_dead())
+    }
+
+    fn give(&self, app: u16, pid: u32, cookie: u64, socket: BorrowedFd<'_>) -> bool {
+        let mut members = self.of(pid).filter(|(_, membership)| membership.member.app() == app);
+        // By its latest connection: an earlier one of the same number is another program's.
+        members.next_back().is_some_and(|(client, _)| {
+            client.peer.send(&ToApp::Given { cookie }, &[socket]).unwrap_or(false)
+        })
+    }
+}
 
 impl AttachServer {
     /// A process wants its sockets to be served.
@@ -220,12 +248,10 @@ impl AttachServer {
     pub(super) fn drain_sockets(&mut self) {
         let Some(socket_table) = &mut self.socket_table else { return };
         socket_table.drain(clock::now());
-        let processes = self.clients.iter().filter_map(|client| client.member.as_ref());
-        let processes = processes
-            .filter_map(|membership| Some((membership.member.pid(), membership.process.as_ref()?)));
-        let processes: BTreeMap<u32, &PidFd> = processes.collect();
-        let lives = |pid| processes.get(&pid).is_some_and(|process| !process.is_dead());
-        socket_table.give_to_kernel(&mut self.claims, &lives);
+        for client in self.clients.iter().filter(|client| client.member.is_some()) {
+            sys::unix_socket::make_room(client.peer.as_fd(), GIVEN_BYTES_MAX);
+        }
+        socket_table.give_to_kernel(&mut self.claims, &Members(&self.clients));
     }
 
     /// The daemon ends: everybody is told.

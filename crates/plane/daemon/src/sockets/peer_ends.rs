@@ -36,11 +36,12 @@ impl PeerEnds {
         Self { senders: [AddressFamily::INET, AddressFamily::INET6].map(open) }
     }
 
-    /// Has `socket`, which goes on with a connection whose peer has closed, hear of that.
+    /// Says so to the socket that has the connection's name by now. It is taken a moment later: see
+    /// [`Self::await_all`].
     ///
     /// # Errors
-    /// There is no way, or it did not come: the connection would wait for an end for ever.
-    pub(super) fn tell(&self, repair: &Repair, socket: BorrowedFd<'_>) -> Result<(), SysError> {
+    /// There is no way: the connection would wait for an end for ever.
+    pub(super) fn tell(&self, repair: &Repair) -> Result<(), SysError> {
         let failed = |errno, advice: &'static str| {
             SysError::new("tell the kernel that a peer has closed its side", errno, advice)
         };
@@ -66,13 +67,14 @@ impl PeerEnds {
         let to = SocketAddr::new(repair.key.destination().ip(), 0);
         rustix::net::sendto(sender.as_fd(), packet, SendFlags::DONTWAIT, &to)
             .map_err(|errno| failed(errno, ""))?;
+        Ok(())
+    }
+
+    /// Waits a moment until all of these sockets, which were [told](Self::tell), have heard.
+    pub(super) fn await_all<'a>(told: impl Iterator<Item = BorrowedFd<'a>> + Clone) {
         let begun = Instant::now();
-        while !sys::tcp_repair::has_heard_end(socket) {
-            if begun.elapsed() > TAKEN_WITHIN {
-                return Err(failed(Errno::TIMEDOUT, "a packet filter may have dropped it"));
-            }
+        while !told.clone().all(sys::tcp_repair::has_heard_end) && begun.elapsed() < TAKEN_WITHIN {
             std::thread::sleep(LOOK_EVERY);
         }
-        Ok(())
     }
 }

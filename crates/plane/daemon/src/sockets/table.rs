@@ -23,6 +23,8 @@ mod to_kernel;
 mod traces;
 mod udp;
 
+pub(crate) use to_kernel::Processes;
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;

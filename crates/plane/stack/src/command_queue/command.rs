@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use shm::sockets::Backlog;
 use tcp::FlowOptions;
@@ -65,8 +66,8 @@ pub enum Command {
     /// about to go on with some.
     BeSilent,
     /// Let all connections go that their programs have closed and that are not over: the same, for
-    /// sockets that nobody has.
-    HandOverOrphans,
+    /// sockets that nobody has. A worker has done so once it has dropped this.
+    HandOverOrphans(Arc<()>),
     /// Let a connection go, for the kernel to go on with: a [`Parcel`](crate::Parcel) says what it
     /// was. Nobody copies into its rings or out of them any more.
     HandOver {
@@ -76,6 +77,8 @@ pub enum Command {
         slot: u32,
         /// Of which generation.
         generation: u32,
+        /// Who waits for the parcel may take the request back first.
+        request: LetGoRequest,
     },
     /// The last descriptor of a socket was closed, or its application is to have it no more.
     Close {
@@ -88,6 +91,18 @@ pub enum Command {
         /// With a reset, whatever was written.
         is_abort: bool,
     },
+}
+
+/// A request to let a connection go, until somebody decides it: the worker, which then lets it go
+/// or says why not, or who has asked and waits no longer.
+#[derive(Clone, Debug, Default)]
+pub struct LetGoRequest(Arc<AtomicBool>);
+
+impl LetGoRequest {
+    /// True for the first who decides.
+    pub fn decide(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
 }
 
 impl Command {
@@ -114,7 +129,7 @@ impl Command {
             | Self::Evict(_)
             | Self::Sources(_)
             | Self::BeSilent
-            | Self::HandOverOrphans
+            | Self::HandOverOrphans(_)
             | Self::Adopt => None,
         }
     }

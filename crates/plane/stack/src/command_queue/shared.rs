@@ -126,7 +126,7 @@ impl State {
             | Command::Resolved { .. }
             | Command::Evict(_)
             | Command::BeSilent
-            | Command::HandOverOrphans
+            | Command::HandOverOrphans(_)
             | Command::HandOver { .. }
             | Command::Adopt => {}
         }

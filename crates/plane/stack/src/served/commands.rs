@@ -79,9 +79,9 @@ impl Sockets {
             Command::Evict(eviction) => self.evict(&eviction, engine, now),
             Command::Sources(sources) => self.sources = sources,
             Command::BeSilent => engine.be_silent(),
-            Command::HandOverOrphans => self.hand_over_orphans(engine, rings, now),
-            Command::HandOver { app, slot, generation } => {
-                self.hand_over((app, slot, generation), engine, rings, now, out);
+            Command::HandOverOrphans(_) => self.hand_over_orphans(engine, rings, now),
+            Command::HandOver { app, slot, generation, request } => {
+                self.hand_over((app, slot, generation), &request, engine, rings, now, out);
             }
             Command::Adopt => self.adopt_stranded(engine, rings),
             Command::Resolved { remote, next_hop } => {

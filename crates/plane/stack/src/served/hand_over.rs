@@ -7,7 +7,7 @@ use base::Nanos;
 use tcp::{Engine, FlowId, NoRepair, Output};
 
 use super::{SocketKey, Sockets};
-use crate::command_queue::SocketEvent;
+use crate::command_queue::{LetGoRequest, SocketEvent};
 use crate::parcel::{LetGo, Parcel};
 use crate::rings::Rings;
 
@@ -20,6 +20,7 @@ impl Sockets {
     pub(super) fn hand_over<O: Output>(
         &mut self,
         (app, slot, generation): SocketKey,
+        request: &LetGoRequest,
         engine: &mut Engine,
         rings: &mut Rings,
         now: Nanos,
@@ -30,6 +31,9 @@ impl Sockets {
         else {
             return;
         };
+        if !request.decide() {
+            return;
+        }
         let streams = Arc::clone(streams);
         self.drain_slot(app, slot, engine, rings, now, out);
         let connection = self.let_go((app, slot, generation), engine, rings, now);

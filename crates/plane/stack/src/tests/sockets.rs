@@ -29,8 +29,8 @@ use tcp::{Algorithm, CloseReason, FlowOptions};
 
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::{
-    AppSockets, Command, CommandQueue, Datagrams, Evicted, Eviction, Listening, NextHop, Notifier,
-    Rate, ServiceKind, SocketEvent, send_connect_probe,
+    AppSockets, Command, CommandQueue, Datagrams, Evicted, Eviction, LetGoRequest, Listening,
+    NextHop, Notifier, Rate, ServiceKind, SocketEvent, send_connect_probe,
 };
 
 use app::{App, POLLER, options};

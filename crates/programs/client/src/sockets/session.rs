@@ -1,5 +1,7 @@
 //! A process's connection to the daemon for its sockets.
 
+mod given;
+
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -7,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use attach::{
-    AttachError, Call, DetachReason, FallbackReason, JoinRequest, Link, Profile, Reply,
+    AttachError, Call, DetachReason, FallbackReason, Given, JoinRequest, Link, Profile, Reply,
     SocketsRequest, Streaming,
 };
 use rustix::io::Errno;
@@ -72,6 +74,8 @@ struct Core {
     link: Link,
     /// Held during a call: answers are read by the thread that asked.
     calling: Mutex<()>,
+    /// Connections that are the kernel's, which came while a thread waited for its answer.
+    given: Mutex<Vec<Given>>,
     own: Arc<Region>,
     /// The others that were mapped: local pairs, and regions of other applications.
     others: Mutex<Vec<Arc<Region>>>,
@@ -175,6 +179,7 @@ impl Session {
             pollers: Arc::new(Pollers::new()?),
             link,
             calling: Mutex::new(()),
+            given: Mutex::new(Vec::new()),
             own: Arc::new(own),
             others: Mutex::new(Vec::new()),
             successor: OnceLock::new(),
@@ -274,7 +279,7 @@ impl Session {
         }
         let result = {
             let _calling = core.calling.lock().unwrap_or_else(PoisonError::into_inner);
-            core.link.call(call, fd)
+            core.link.call(call, fd, |given| self.keep_given(given))
         };
         IS_CALLING.set(false);
         if let Err(AttachError::Closed | AttachError::Detached(_)) = &result {

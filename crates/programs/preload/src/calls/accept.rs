@@ -46,7 +46,7 @@ pub(crate) unsafe fn accept4(
         return outcome::failed(errno);
     }
     let deadline = Deadline::of_option(file.receive_timeout());
-    again::renew_by(renew::offer);
+    renew::say();
     again::look();
     if file.was_renewed() {
         // SAFETY: the caller's arguments.

@@ -48,7 +48,7 @@ pub(crate) fn is_request_about_it(request: c_ulong) -> bool {
 /// The kernel has been told, or the socket has become ours: has the thread that is needed, or none.
 pub(crate) fn follow(fd: c_int, held: &Held) {
     let Some(file) = held.file() else { return };
-    let is_wanted = owner(fd).number != 0 && !fork::is_borrowed();
+    let is_wanted = owner_of(fd).number != 0 && !fork::is_borrowed();
     if !is_wanted && !file.has_alarm() {
         return;
     }
@@ -66,6 +66,24 @@ pub(crate) fn follow(fd: c_int, held: &Held) {
             })
         })
     });
+}
+
+/// Has the kernel tell of the news of one socket whom it was to tell of those of another, unless it
+/// tells somebody already.
+pub(crate) fn copy(from: c_int, to: c_int) {
+    let owner = owner_of(from);
+    if owner.number == 0 || owner_of(to).number != 0 {
+        return;
+    }
+    // SAFETY: numbers, and an owner that lives as long as the call.
+    unsafe {
+        real::fcntl(to, F_SETOWN_EX, (&raw const owner).expose_provenance());
+        real::fcntl(to, F_SETSIG, real::fcntl(from, F_GETSIG, 0).max(0) as usize);
+        if real::fcntl(from, libc::F_GETFL, 0) & libc::O_ASYNC != 0 {
+            let flags = real::fcntl(to, libc::F_GETFL, 0);
+            real::fcntl(to, libc::F_SETFL, (flags | libc::O_ASYNC) as usize);
+        }
+    }
 }
 
 /// What of a socket is compared from look to look.
@@ -103,7 +121,7 @@ impl Seen {
 
 /// Sends the signals that are wanted.
 fn tell(fd: c_int, news: News) {
-    let Owner { kind, number } = owner(fd);
+    let Owner { kind, number } = owner_of(fd);
     if number == 0 {
         return;
     }
@@ -120,7 +138,7 @@ fn tell(fd: c_int, news: News) {
 }
 
 /// Who is told of a socket's news; number 0: nobody.
-fn owner(fd: c_int) -> Owner {
+fn owner_of(fd: c_int) -> Owner {
     let mut owner = Owner::default();
     // SAFETY: there is a place for the answer.
     unsafe { real::fcntl(fd, F_GETOWN_EX, (&raw mut owner).expose_provenance()) };

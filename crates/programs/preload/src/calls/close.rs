@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
+use crate::process::lookup;
 use crate::system::{fork, outcome, real};
 use crate::wait::deadline::Deadline;
 
@@ -21,6 +22,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
         if matches!(descriptors::find_quietly(fd), Found::Internal) && !own_code::is_running() {
             return outcome::failed(Errno::BADF);
         }
+        lookup::leave(fd);
         // The number is free only when the kernel has it back: until then nobody gets it anew. Who
         // waits on it is woken after that, and finds what the kernel has there by then.
         let removed = descriptors::remove(fd);
@@ -40,6 +42,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
 
 /// The number means nothing to us any more.
 pub(crate) fn forget(fd: c_int) {
+    lookup::leave(fd);
     if let Some((held, true)) = descriptors::remove(fd) {
         linger(&held);
         held.end();

@@ -4,6 +4,7 @@
 
 use libc::{c_char, c_int};
 
+use crate::process::again;
 use crate::process::environment::{self, Environment};
 use crate::process::ticket::{self, Target};
 use crate::system::real;
@@ -17,6 +18,7 @@ pub(crate) unsafe fn execve(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    again::leave_all();
     let ticket = ticket::for_program(Target::At(libc::AT_FDCWD, path, 0), false);
     // SAFETY: the caller's promise.
     let kept = unsafe { Environment::keeping(environment, ticket) };
@@ -51,6 +53,7 @@ pub(crate) unsafe fn execvpe(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    again::leave_all();
     let ticket = ticket::for_program(Target::Named(file), false);
     // SAFETY: the caller's promise.
     let kept = unsafe { Environment::keeping(environment, ticket) };
@@ -67,6 +70,7 @@ pub(crate) unsafe fn fexecve(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    again::leave_all();
     let ticket = ticket::for_program(Target::At(fd, c"".as_ptr(), libc::AT_EMPTY_PATH), false);
     // SAFETY: the caller's promise.
     let kept = unsafe { Environment::keeping(environment, ticket) };
@@ -85,6 +89,7 @@ pub(crate) unsafe fn execveat(
     environment: *const *const c_char,
     flags: c_int,
 ) -> c_int {
+    again::leave_all();
     let ticket = ticket::for_program(Target::At(folder, path, flags), false);
     // SAFETY: the caller's promise.
     let kept = unsafe { Environment::keeping(environment, ticket) };

@@ -1,9 +1,8 @@
-//! Sockets whose daemon has ended are offered to the next one, with the descriptors that they have;
-//! and connections that it has given to the kernel are the kernel's.
+//! Sockets whose daemon has ended are offered to the next one, with the descriptors that they have.
 
 use libc::c_int;
 
-use crate::calls::{close, inherit, listen, twins, udp};
+use crate::calls::{close, listen, to_kernel, twins, udp};
 use crate::entry::descriptors;
 use crate::entry::file::{File, Kind};
 use crate::process::{again, lookup};
@@ -15,7 +14,12 @@ use crate::system::kernel_socket;
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    again::renew_by(offer);
+    say();
+}
+
+/// See [`again::renew_by`].
+pub(crate) fn say() {
+    again::renew_by(offer, to_kernel::leave);
 }
 
 /// Offers a listener or a UDP socket anew. Where that is refused it is the kernel's, as any socket.
@@ -26,10 +30,6 @@ pub(crate) fn offer(fd: c_int, old: &File) {
         kernel_socket::set_nonblocking(fd, old.is_nonblocking());
     }
     old.set_renewed();
-    if old.kind == Kind::Stream {
-        inherit::to_kernel(fd, old);
-        old.set_alarm(false, || None);
-    }
     twins::let_go(fd);
     close::forget(fd);
     match old.kind {

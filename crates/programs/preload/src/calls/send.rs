@@ -24,7 +24,30 @@ pub(crate) fn stream(
     flags: c_int,
     fill: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
 ) -> Served<usize> {
-    match by_data_plane(fd, held, bytes, flags, fill) {
+    write_stream(fd, held, bytes, flags, true, fill)
+}
+
+/// The same of bytes that are gone from where they were once `fill` has given them: a part is
+/// enough when the connection is given to the kernel in the middle of the call.
+pub(crate) fn part_of_stream(
+    fd: c_int,
+    held: &Held,
+    bytes: usize,
+    flags: c_int,
+    fill: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+) -> Served<usize> {
+    write_stream(fd, held, bytes, flags, false, fill)
+}
+
+fn write_stream(
+    fd: c_int,
+    held: &Held,
+    bytes: usize,
+    flags: c_int,
+    goes_on: bool,
+    fill: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+) -> Served<usize> {
+    match by_data_plane(fd, held, bytes, flags, goes_on, fill) {
         // Nothing was done yet.
         Served::Done(Err(GIVEN_TO_KERNEL)) => {
             wait::given(fd, held);
@@ -68,6 +91,7 @@ fn by_data_plane(
     held: &Held,
     bytes: usize,
     flags: c_int,
+    goes_on: bool,
     mut fill: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
 ) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
@@ -82,7 +106,7 @@ fn by_data_plane(
         match put(file, asked, bytes - done, &mut fill) {
             Ok(count) => done += count,
             Err(Errno::AGAIN) => {}
-            Err(GIVEN_TO_KERNEL) if done > 0 && may_wait => {
+            Err(GIVEN_TO_KERNEL) if done > 0 && may_wait && goes_on => {
                 let rest = rest_by_kernel(fd, held, bytes - done, flags, &mut fill);
                 return Served::Done(Ok(done + rest));
             }
@@ -101,6 +125,7 @@ fn by_data_plane(
             Ok(Ended::Replaced) if file.socket.is_kernels() => {
                 return Served::Done(match done {
                     0 => Err(GIVEN_TO_KERNEL),
+                    _ if !goes_on => Ok(done),
                     _ => Ok(done + rest_by_kernel(fd, held, bytes - done, flags, &mut fill)),
                 });
             }

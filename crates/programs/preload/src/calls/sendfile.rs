@@ -57,7 +57,7 @@ unsafe fn send_file(
     }
     let mut done: off64_t = 0;
     let mut is_end = false;
-    let served = send::stream(to, held, bytes.min(0x7fff_f000), 0, |piece| {
+    let served = send::part_of_stream(to, held, bytes.min(0x7fff_f000), 0, |piece| {
         if is_end {
             return Err(Errno::NODATA);
         }
@@ -270,7 +270,7 @@ fn to_socket(pipe: c_int, to: c_int, held: &Held, bytes: usize, flags: c_uint) -
         return Served::Done(Ok(0));
     }
     let mut left = bytes;
-    send::stream(to, held, bytes, send_flags, |piece| {
+    send::part_of_stream(to, held, bytes, send_flags, |piece| {
         let (part, _) = piece.split_at(left);
         if part.is_empty() {
             return Ok(0);

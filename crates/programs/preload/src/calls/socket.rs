@@ -4,7 +4,6 @@ use libc::c_int;
 
 use crate::calls::renew;
 use crate::entry::descriptors;
-use crate::process::again;
 use crate::system::{fork, real};
 
 /// socket(2): the kernel's, always. It becomes ours when it listens or connects, or for
@@ -16,7 +15,7 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     // SAFETY: plain numbers.
     let fd = unsafe { real::socket(domain, kind, protocol) };
     descriptors::is_new(fd);
-    again::renew_by(renew::offer);
+    renew::say();
     let is_inet = domain == libc::AF_INET || domain == libc::AF_INET6;
     let is_datagram = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_DGRAM;
     let is_udp = is_datagram && (protocol == 0 || protocol == libc::IPPROTO_UDP);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::c_int;
 
-use crate::entry::{Body, Held};
+use crate::entry::{Body, Held, own_code};
 
 /// Descriptors from this number on are the kernel's, always: no program that the data plane serves
 /// has that many.
@@ -25,6 +25,8 @@ const SET: usize = 3;
 const FRESH: usize = 4;
 /// An internet socket that stays the kernel's, for an option that it has.
 const KERNELS: usize = 5;
+/// A socket that is just getting another open file: who looks waits for that.
+const MOVING: usize = 6;
 /// Words from here on are addresses of entries.
 const FIRST_ADDRESS: usize = 64;
 
@@ -67,6 +69,8 @@ pub(crate) fn look(fd: c_int) -> Option<Found> {
             INTERNAL => return Some(Found::Internal),
             SET => return Some(Found::KernelSet),
             UNKNOWN => return None,
+            MOVING if own_code::is_running() => return Some(Found::Plain),
+            MOVING => std::thread::yield_now(),
             address => {
                 let held = Held::of_address(address);
                 // The number may have got another file meanwhile, and the entry another use.
@@ -137,8 +141,32 @@ pub(crate) fn share(held: &Held, fd: c_int) {
 
 /// A number's entry is no longer the number's: the entry, and whether this was its last number.
 pub(crate) fn remove(fd: c_int) -> Option<(Held, bool)> {
-    let word = word_of(fd)?.swap(PLAIN, Ordering::AcqRel);
-    (word >= FIRST_ADDRESS).then(|| Held::of_number(word))
+    let place = word_of(fd)?;
+    loop {
+        let word = place.load(Ordering::Acquire);
+        if word == MOVING && !own_code::is_running() {
+            std::thread::yield_now();
+        } else if place.compare_exchange(word, PLAIN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return (word >= FIRST_ADDRESS).then(|| Held::of_number(word));
+        }
+    }
+}
+
+/// Keeps everybody from a number while it gets another open file: one that names this entry, or
+/// one from elsewhere of which the daemon has not been asked. False: it is neither any more.
+pub(crate) fn begin_move(fd: c_int, held: Option<&Held>) -> bool {
+    let word = held.map_or(UNKNOWN, Held::address);
+    word_of(fd).is_some_and(|place| {
+        place.compare_exchange(word, MOVING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    })
+}
+
+/// The number has its new file, which is the kernel's. Whether this was the entry's last number.
+pub(crate) fn end_move(fd: c_int, held: Option<&Held>) -> bool {
+    if let Some(place) = word_of(fd) {
+        place.store(PLAIN, Ordering::Release);
+    }
+    held.is_some_and(|held| Held::of_number(held.address()).1)
 }
 
 /// The kernel has given out a number: whatever we thought that it was, it was closed behind our

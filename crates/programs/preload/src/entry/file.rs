@@ -1,6 +1,6 @@
 //! A socket that the data plane serves, as this process knows it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use calisto_client::sockets::{Readiness, Socket, SocketOption, Watcher};
 use libc::c_int;
@@ -36,6 +36,8 @@ pub(crate) struct File {
     is_opening: AtomicBool,
     /// Its descriptors stand for another socket by now: one of the daemon that was started since.
     was_renewed: AtomicBool,
+    /// See [`Self::cookie`].
+    cookie: AtomicU64,
     /// The kernel's half has the beginning of a datagram, which the next calls go on with.
     has_begun: AtomicBool,
     /// Each message says how many bytes are left (TCP_INQ).
@@ -60,6 +62,7 @@ impl File {
             lacks_room: AtomicBool::new(false),
             is_opening: AtomicBool::new(false),
             was_renewed: AtomicBool::new(false),
+            cookie: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
             tells_unread: AtomicBool::new(false),
             alarm: Lock::new(None),
@@ -124,6 +127,17 @@ impl File {
     #[inline]
     pub(crate) fn is_to_leave(&self) -> bool {
         self.kind == Kind::Stream && self.socket.is_kernels() && !self.was_renewed()
+    }
+
+    /// SO_COOKIE of its kernel's socket, by `ask` if it is not known yet; zero: it has none.
+    pub(crate) fn cookie(&self, ask: impl FnOnce() -> Option<u64>) -> u64 {
+        let known = self.cookie.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        let cookie = ask().unwrap_or(0);
+        self.cookie.store(cookie, Ordering::Relaxed);
+        cookie
     }
 
     /// Says whether the datagram that is being sent goes on with the next call (MSG_MORE); whether

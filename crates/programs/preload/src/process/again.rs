@@ -32,14 +32,23 @@ static NEXT_LOOK: AtomicU64 = AtomicU64::new(0);
 /// Whether something was lost, as far as the last look has seen.
 static HAS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// How a socket is offered anew: the code of the calls by which it became ours knows.
-static RENEW: OnceLock<fn(c_int, &File)> = OnceLock::new();
+/// What is done with sockets whose daemon has ended: the code of the calls by which they became
+/// ours knows.
+struct Ways {
+    /// Offers a socket anew.
+    renew: fn(c_int, &File),
+    /// Takes a connection to the kernel.
+    leave: fn(c_int, &Held),
+}
 
-/// Says how sockets are offered anew, before there is one that could be.
-pub(crate) fn renew_by(renew: fn(c_int, &File)) {
-    if RENEW.get().is_none() {
-        let _ = RENEW.set(renew);
+static WAYS: OnceLock<Ways> = OnceLock::new();
+
+/// Says how sockets are offered anew, and how they leave, before there is one that could.
+pub(crate) fn renew_by(renew: fn(c_int, &File), leave: fn(c_int, &Held)) {
+    if WAYS.get().is_none() {
+        let _ = WAYS.set(Ways { renew, leave });
         session::after_attaching_anew(offer_lost);
+        fork::before_each(leave_all);
     }
 }
 
@@ -78,14 +87,30 @@ pub(crate) fn leave(fd: c_int, held: &Held) -> bool {
     if own_code::is_running() || fork::is_borrowed() {
         return false;
     }
-    let (Some(renew), Some(file)) = (RENEW.get(), held.file()) else { return false };
-    renew(fd, file);
+    let Some(Ways { leave, .. }) = WAYS.get() else { return false };
+    leave(fd, held);
     true
+}
+
+/// All connections that were given to the kernel leave now: another process is about to be made,
+/// or another program begins, and would have the files that they had.
+pub(crate) fn leave_all() {
+    if own_code::is_running() || fork::is_borrowed() {
+        return;
+    }
+    let Some(Ways { leave, .. }) = WAYS.get() else { return };
+    for fd in descriptors::ours() {
+        if let Found::Ours(held) = descriptors::find_quietly(fd)
+            && held.file().is_some_and(File::is_to_leave)
+        {
+            leave(fd, &held);
+        }
+    }
 }
 
 /// The process has attached anew: what the daemon before has served is offered.
 fn offer_lost() {
-    let Some(renew) = RENEW.get() else { return };
+    let Some(Ways { renew, .. }) = WAYS.get() else { return };
     let all: Vec<c_int> = lost().map(|(fd, _)| fd).collect();
     for fd in all {
         // One of several numbers of a socket may have taken the others along.

@@ -33,6 +33,16 @@ pub(crate) fn find(fd: c_int) -> Found {
     }
 }
 
+/// Has the number be the kernel's if its connection is, so that what is done to the number is done
+/// to that. A socket from elsewhere is not asked.
+pub(crate) fn leave(fd: c_int) {
+    if let Found::Ours(held) = descriptors::find_quietly(fd)
+        && held.file().is_some_and(File::is_to_leave)
+    {
+        again::leave(fd, &held);
+    }
+}
+
 /// The entry of a descriptor, if it has one.
 pub(crate) fn held(fd: c_int) -> Option<Held> {
     match find(fd) {

@@ -1,5 +1,6 @@
 //! Which process this is, how many it has made, and how we tell a child of vfork from its parent.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use calisto_client::sockets::is_confined;
@@ -31,7 +32,18 @@ pub(crate) fn forks() -> u32 {
 
 /// Another process is about to be made, by whatever means.
 pub(crate) fn will_fork() {
+    if let Some(before) = BEFORE.get() {
+        before();
+    }
     FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// See [`before_each`].
+static BEFORE: OnceLock<fn()> = OnceLock::new();
+
+/// Has something done before each other process is made.
+pub(crate) fn before_each(before: fn()) {
+    let _ = BEFORE.set(before);
 }
 
 /// Whether the caller runs in a child that shares our memory but not our descriptors (vfork), so

@@ -8,5 +8,5 @@ mod set;
 pub(crate) mod sets;
 pub(crate) mod sleep;
 
-pub(crate) use early::{moves, moves_back};
+pub(crate) use early::{moves, moves_back, moves_from};
 pub(crate) use set::Set;

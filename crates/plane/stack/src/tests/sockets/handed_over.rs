@@ -5,7 +5,8 @@ use super::*;
 fn hand_over(app: &App, slot: u32) -> Vec<crate::Parcel> {
     let generation = app.streams.server.generation(slot);
     let number = app.streams.app;
-    app.command_queue.command(&Command::HandOver { app: number, slot, generation });
+    let request = LetGoRequest::default();
+    app.command_queue.command(&Command::HandOver { app: number, slot, generation, request });
     app.command_queue.take_parcels()
 }
 
@@ -52,7 +53,8 @@ fn one_that_is_over_or_another_sockets_is_not_handed_over() {
     let slot = app.accepted[0];
     let number = app.streams.app;
     let generation = app.streams.server.generation(slot).wrapping_add(1);
-    app.command_queue.command(&Command::HandOver { app: number, slot, generation });
+    let request = LetGoRequest::default();
+    app.command_queue.command(&Command::HandOver { app: number, slot, generation, request });
     bench.turns(3);
     assert!(app.command_queue.take_parcels().is_empty(), "it is nobody's");
     bench.engine.abort(flow).expect("it lives");
@@ -63,4 +65,23 @@ fn one_that_is_over_or_another_sockets_is_not_handed_over() {
     let outcomes: Vec<_> =
         parcels.iter().map(|parcel| parcel.connection.as_ref().map(|_| ()).err()).collect();
     assert_eq!(outcomes, [Some(&tcp::NoRepair::Gone)]);
+}
+
+#[test]
+fn a_request_that_was_taken_back_leaves_the_connection_as_it_is() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let flow = bench.talks(1)[0].flow;
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    let (number, generation) = (app.streams.app, app.streams.server.generation(slot));
+    let request = LetGoRequest::default();
+    assert!(request.decide(), "nobody was first");
+    app.command_queue.command(&Command::HandOver { app: number, slot, generation, request });
+    bench.turns(3);
+    assert!(app.command_queue.take_parcels().is_empty(), "nobody waits for one");
+    assert_eq!(bench.write(flow, b"goes on"), 7);
+    bench.turns(3);
+    assert_eq!(app.read(slot, 7), b"goes on");
 }

@@ -106,11 +106,15 @@ pub(crate) fn moves(fd: c_int, held: &Held) {
 /// A socket is about to be the kernel's again, with the same number: an attempt to connect has
 /// failed, or it is offered anew. It stays a member where it is one.
 pub(crate) fn moves_back(fd: c_int) {
-    let Some(held) = lookup::socket(fd) else { return };
+    lookup::socket(fd).iter().for_each(|held| moves_from(fd, held));
+}
+
+/// The same of a number that is no longer found, and had this entry.
+pub(crate) fn moves_from(fd: c_int, held: &Held) {
     let Some(file) = held.file() else { return };
     for set_held in file.memberships.sets().filter_map(Held::of_address) {
         let Some(set) = descriptors::number_of(&set_held) else { continue };
-        let taken = Set::of(&set_held).and_then(|inner| inner.take_out(set, fd, &held));
+        let taken = Set::of(&set_held).and_then(|inner| inner.take_out(set, fd, held));
         if let Some(event) = taken
             && control(set, libc::EPOLL_CTL_ADD, fd, Some(event)).is_ok()
         {

@@ -1,0 +1,61 @@
+//! Connections that the daemon has given to the kernel, on their way to this process.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use attach::Given;
+use base::Nanos;
+use rustix::process::getpid;
+use sys::clock;
+
+use super::Session;
+use crate::sockets::lock::GIVEN_WITHIN;
+
+/// How often who waits for a connection's socket looks.
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+impl Session {
+    /// The sockets of connections that the daemon has given to the kernel, so many at most, which
+    /// this process has not taken yet; waits for the first. None: there will be no more. Each is to
+    /// take the place of the one that [`Given::cookie`] tells.
+    pub fn take_given(&self, most: usize) -> Vec<Given> {
+        let core = &self.0;
+        let deadline = clock::now() + Nanos::from(GIVEN_WITHIN);
+        // What came to a forked child's parent is the parent's.
+        while core.process == getpid() && clock::now() < deadline {
+            let mut taken: Vec<Given> = {
+                let mut given = lock(&core.given);
+                let count = given.len().min(most);
+                given.drain(..count).collect()
+            };
+            let mut is_over = false;
+            if let Ok(_calling) = core.calling.try_lock() {
+                while taken.len() < most {
+                    match core.link.given(Nanos::ZERO) {
+                        Ok(Some(given)) => taken.push(given),
+                        Ok(None) => break,
+                        Err(_) => {
+                            is_over = true;
+                            break;
+                        }
+                    }
+                }
+            }
+            if is_over || !taken.is_empty() {
+                return taken;
+            }
+            // The thread that waits for an answer may get it first.
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Vec::new()
+    }
+
+    /// One has come to a thread that waited for something else.
+    pub(super) fn keep_given(&self, given: Given) {
+        lock(&self.0.given).push(given);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
