@@ -15,7 +15,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 pub const REGION_MAGIC: u64 = u64::from_le_bytes(*b"CALISTO1");
 
 /// Layout version of [`RegionHeader`]; a reader refuses any other.
-pub const REGION_VERSION: u32 = 1;
+pub const REGION_VERSION: u32 = 2;
 
 /// The first bytes of a region. Plain data, little endian like the machine (Calisto runs on
 /// x86-64 and little-endian arm64).

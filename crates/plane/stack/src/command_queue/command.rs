@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use base::PortId;
 use shm::sockets::Backlog;
 use tcp::FlowOptions;
 
@@ -61,6 +62,8 @@ pub enum Command {
     },
     /// Where first packets may come from, from now on; none: anywhere.
     Sources(Option<Arc<Sources>>),
+    /// The number of each port's interface, which programs are told with their datagrams.
+    Interfaces(Arc<[(PortId, u32)]>),
     /// Segments of connections that are known to nobody are not refused from now on: the kernel is
     /// about to go on with some.
     BeSilent,
@@ -113,6 +116,7 @@ impl Command {
             | Self::Resolved { .. }
             | Self::Evict(_)
             | Self::Sources(_)
+            | Self::Interfaces(_)
             | Self::BeSilent
             | Self::HandOverOrphans
             | Self::Adopt => None,

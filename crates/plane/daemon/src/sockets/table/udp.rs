@@ -132,6 +132,8 @@ impl SocketTable {
         let datagrams = set_up(app, examined, remote, payload_max, sources)?;
         let slot = datagrams.slot;
         let generation = app.streams.server.generation(slot);
+        let interfaces = self.network.neighbours.interfaces();
+        self.table_config.command_queue.command(&Command::Interfaces(interfaces));
         self.table_config.command_queue.command(&Command::Bind(Arc::new(datagrams)));
         // Until then the kernel's socket takes what comes.
         self.table_config.await_workers();
@@ -272,7 +274,8 @@ fn set_up(
         words.state.store(Kind::Datagram as u32, Ordering::Release);
     }
     let (streams, local) = (Arc::clone(&app.streams), examined.local);
-    Ok(Datagrams::new(streams, slot, local, remote, payload_max, sources, rings))
+    let made = Datagrams::new(streams, slot, local, remote, payload_max, sources, rings);
+    Ok(made.numbered_from(sys::random::bytes().map_or(0, u16::from_ne_bytes)))
 }
 
 /// The longest payload in a packet of `mtu` bytes.
