@@ -118,6 +118,21 @@ fn what_is_cut_leaves_whole_or_not_at_all() {
 }
 
 #[test]
+fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    let send = |bytes: &[u8]| socket.send_to(bytes, Some(peer()));
+    while send(&[0; 1000]).is_ok() {}
+    daemon.offer(slot, 20);
+    assert_eq!(socket.readiness(), Readiness::EMPTY);
+    daemon.acknowledge(slot);
+    assert_eq!(socket.readiness(), Readiness::OUT, "it is empty");
+    assert_eq!(send(&[0; 60_000]), Ok(60_000), "the longer one is used");
+}
+
+#[test]
 fn datagrams_of_one_kind_and_length_come_as_one_and_others_do_not() {
     let daemon = Daemon::start();
     let session = daemon.attach();

@@ -26,16 +26,18 @@ impl<'a> Slot<'a> {
         let is_over = state.has(SlotState::BROKEN | SlotState::FINISHED)
             || state.kind() != Kind::Datagram
             || own.has(Asks::CLOSE | Asks::ABORT);
-        let ring = self.offered();
         // There is room for at least one datagram of the usual size, and for several that leave as
-        // one: what is still longer may have to wait.
-        let room = self.unacknowledged().map_or(0, |written| match written.ring.is_none() {
-            true => ring.bytes(),
-            false => written.room(),
+        // one: what is still longer may have to wait. An empty ring is left for a longer one.
+        let usual = Record::bytes(USUAL_PAYLOAD) as u64;
+        let has_room = self.unacknowledged().is_ok_and(|written| {
+            let offered = self.offered();
+            let is_left = written.ring.is_none() || written.bytes() == 0 && !offered.is_none();
+            let ring = if is_left { offered } else { written.ring };
+            ring.bytes() - written.bytes() >= (ring.bytes() / 2).max(usual)
         });
         DatagramView {
             has_datagram: self.unread().is_ok_and(|unread| unread.bytes() > 0),
-            has_room: room >= (ring.bytes() / 2).max(Record::bytes(USUAL_PAYLOAD) as u64),
+            has_room,
             is_read_shut: own.has(Asks::SHUT_READ),
             is_write_shut: own.has(Asks::SHUT_WRITE),
             is_closed: is_over,
