@@ -283,7 +283,7 @@ fn leave(
     let fields = words.map_or(IpFields::default(), |words| ip_fields(words, remote.is_ipv6()));
     let fields = IpFields {
         class: record.class.unwrap_or(fields.class),
-        hop_limit: record.hop_limit.unwrap_or(fields.hop_limit),
+        hop_limit: record.hop_limit.filter(|hops| *hops > 0).unwrap_or(fields.hop_limit),
     };
     let identification = words.and_then(|words| socket.identification(words));
     let ip = (fields, identification);

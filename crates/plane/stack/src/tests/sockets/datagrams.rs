@@ -141,11 +141,13 @@ fn a_datagram_says_how_it_leaves_and_how_it_came() {
     let (remote, local) = (came.remote, came.local);
     let plain = Record { payload: 0, remote, local, ..Record::default() };
     let said = Record { class: Some(3), hop_limit: Some(9), ..plain };
-    app.write(slot, &[plain.encode(), said.encode()].concat());
+    // What no honest program asks for.
+    let nowhere = Record { hop_limit: Some(0), ..plain };
+    app.write(slot, &[plain.encode(), said.encode(), nowhere.encode()].concat());
     app.words(slot).set_option(SlotOption::TypeOfService, 16);
     let left: Vec<_> = (0..3).flat_map(|_| bench.pass(Vec::new())).collect();
     let left: Vec<_> = left.iter().map(|packet| ip_of(packet)).collect();
-    assert_eq!(left, [(16, 64, 0x4000), (3, 9, 0x4000)], "not to be cut");
+    assert_eq!(left, [(16, 64, 0x4000), (3, 9, 0x4000), (16, 64, 0x4000)], "not to be cut");
 
     app.words(slot).set_option(SlotOption::MayBeCut, 1);
     app.write(slot, &[plain.encode(), plain.encode()].concat());

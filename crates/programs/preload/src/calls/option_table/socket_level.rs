@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Row] = rows! {
     5 SO_DONTROUTE Falls Falls "the routes are the kernel's";
     6 SO_BROADCAST Kernel Falls "the data plane has no broadcast";
     7 SO_SNDBUF Carried Told "within the host; over the wire rings grow with their use";
-    8 SO_RCVBUF Carried Told "within the host; over the wire rings grow with their use";
+    8 SO_RCVBUF Carried Told "within the host; over the wire rings grow with their use; of UDP, the ring is made with the port";
     9 SO_KEEPALIVE Carried Kernel "";
     10 SO_OOBINLINE Carried Kernel "";
     11 SO_NO_CHECK Kernel Falls "every datagram of ours has a checksum";
