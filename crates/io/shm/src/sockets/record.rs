@@ -3,10 +3,10 @@
 //!
 //! The header is, in the machine's order of bytes: the payload's length (4 bytes), the address
 //! family as Linux numbers it (2; 0: no address), the port in network order (2), the peer's address
-//! (16; IPv4 in the first four), our own address for it (16; zeros: none is known); then what of its
-//! IP header is said (1; bit 0: the class, bit 1: the hop limit), the class (1), the hop limit (1),
-//! a zero, the number of the interface that it came by (4; 0: none is known), and when that was (8;
-//! nanoseconds on the daemon's clock, which is CLOCK_MONOTONIC; 0: it is to leave).
+//! (16; IPv4 in the first four), our own address for it (16; zeros: none is known); then what of
+//! its IP header is said (1; bit 0: the class, bit 1: the hop limit), the class (1), the hop limit
+//! (1), a zero, the number of the interface that it came by (4; 0: none is known), and when that
+//! was (8; nanoseconds on the daemon's clock, which is CLOCK_MONOTONIC; 0: it is to leave).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
