@@ -110,7 +110,7 @@ static const struct option { const char *name; int level, option; } options[] = 
     {"recvdst6", IPPROTO_IPV6, 74 /* IPV6_RECVORIGDSTADDR */},
     {"timestamp", SOL_SOCKET, SO_TIMESTAMP}, {"timestampns", SOL_SOCKET, SO_TIMESTAMPNS},
     {"mtu-discover", IPPROTO_IP, IP_MTU_DISCOVER},
-    {"segment", IPPROTO_UDP, UDP_SEGMENT},
+    {"segment", IPPROTO_UDP, UDP_SEGMENT},   {"gro", IPPROTO_UDP, UDP_GRO},
     {"v6only", IPPROTO_IPV6, IPV6_V6ONLY},   {NULL, 0, 0},
 };
 
