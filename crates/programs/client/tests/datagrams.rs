@@ -1,7 +1,6 @@
 //! Datagrams that are cut when they leave and joined when they come, and what is said beside them.
 
 #[path = "common/streams.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
 mod streams;
 
 use std::net::{IpAddr, SocketAddr};
