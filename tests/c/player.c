@@ -5,6 +5,7 @@
 #include "player/address.h"
 #include "player/sockets.h"
 #include "player/bytes.h"
+#include "player/beside.h"
 #include "player/readiness.h"
 #include "player/others.h"
 
@@ -29,6 +30,7 @@ static const struct verb verbs[] = {
     {"recv", NULL, recv_call},      {"read", NULL, recv_call},
     {"recvfrom", NULL, recv_call},  {"recvmsg", NULL, recvmsg_call},
     {"readv", NULL, recvmsg_call},  {"recvmmsg", NULL, recvmmsg_call},
+    {"sendbeside", NULL, sendbeside_call}, {"recvbeside", NULL, recvbeside_call},
     {"drain", NULL, drain_call},    {"sendfile", NULL, file_call},
     {"splice-out", NULL, file_call}, {"splice-in", NULL, splice_in_call},
     {"poll", poll_call, NULL},      {"select", select_call, NULL},

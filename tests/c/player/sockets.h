@@ -100,6 +100,17 @@ static const struct option { const char *name; int level, option; } options[] = 
     {"listens", SOL_SOCKET, SO_ACCEPTCONN},  {"rcvlowat", SOL_SOCKET, SO_RCVLOWAT},
     {"nodelay", IPPROTO_TCP, TCP_NODELAY},   {"cork", IPPROTO_TCP, TCP_CORK},
     {"user-timeout", IPPROTO_TCP, TCP_USER_TIMEOUT},
+    {"tos", IPPROTO_IP, IP_TOS},             {"ttl", IPPROTO_IP, IP_TTL},
+    {"tclass", IPPROTO_IPV6, IPV6_TCLASS},   {"hops", IPPROTO_IPV6, IPV6_UNICAST_HOPS},
+    {"recvtos", IPPROTO_IP, IP_RECVTOS},     {"recvttl", IPPROTO_IP, IP_RECVTTL},
+    {"pktinfo", IPPROTO_IP, IP_PKTINFO},     {"recvdst", IPPROTO_IP, IP_RECVORIGDSTADDR},
+    {"recvtclass", IPPROTO_IPV6, IPV6_RECVTCLASS},
+    {"recvhops", IPPROTO_IPV6, IPV6_RECVHOPLIMIT},
+    {"pktinfo6", IPPROTO_IPV6, IPV6_RECVPKTINFO},
+    {"recvdst6", IPPROTO_IPV6, 74 /* IPV6_RECVORIGDSTADDR */},
+    {"timestamp", SOL_SOCKET, SO_TIMESTAMP}, {"timestampns", SOL_SOCKET, SO_TIMESTAMPNS},
+    {"mtu-discover", IPPROTO_IP, IP_MTU_DISCOVER},
+    {"segment", IPPROTO_UDP, UDP_SEGMENT},   {"gro", IPPROTO_UDP, UDP_GRO},
     {"v6only", IPPROTO_IPV6, IPV6_V6ONLY},   {NULL, 0, 0},
 };
 

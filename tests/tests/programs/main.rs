@@ -13,6 +13,7 @@ mod names;
 mod nginx;
 mod proxy;
 mod python;
+mod quic;
 mod redis;
 mod relays;
 mod rows;
@@ -76,6 +77,9 @@ const PACKAGES: &[&str] = &[
     "beanstalkd=beanstalkd",
     "/usr/sbin/unbound=unbound",
     "dig=bind9-dnsutils",
+    "/usr/sbin/dnsmasq=dnsmasq-base",
+    "/usr/sbin/gtlsserver=ngtcp2-server",
+    "gtlsclient=ngtcp2-client",
 ];
 
 /// Installs what is missing, once; a machine where that cannot be done fails here and not later.

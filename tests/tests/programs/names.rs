@@ -1,5 +1,7 @@
 //! Name servers and those that ask them, by datagrams and over TCP.
 
+use whole::kernel_udp;
+
 use crate::ground::{At, Ground};
 
 const PORT: u16 = 5300;
@@ -36,20 +38,41 @@ fn ask(ground: &Ground, (server, client): (At, At), options: &[&str], (name, cou
     assert_eq!(came, meant, "{options:?}");
 }
 
+/// Datagrams that the kernel's sockets have taken and sent.
+fn of_kernel(ground: &Ground) -> [u64; 2] {
+    let here = ground.accelerated().here();
+    ["InDatagrams", "OutDatagrams"].map(|name| kernel_udp(here, name))
+}
+
 #[test]
-fn unbound_answers_dig_over_tcp_and_by_the_kernels_datagrams() {
+fn unbound_answers_dig_over_tcp_and_by_datagrams() {
     let ground = Ground::new();
     let settings = settings(&ground);
     let words = ["/usr/sbin/unbound", "-d", "-p", "-c", &settings];
     let server = ground.serve(At::Here, PORT, &words);
     let before = ground.accelerated().carried();
     ask(&ground, (At::Here, At::There), &["+tcp"], ("many.example", MANY));
-    ground.was_carried_beside(At::Here, At::There, before, u64::from(MANY) * 16);
-    // It wants long datagrams in fragments (IP_PMTUDISC_OMIT): these are the kernel's.
+    ground.was_carried(At::Here, At::There, before, u64::from(MANY) * 16);
+    let before = of_kernel(&ground);
+    // It lets routers cut its datagrams (IP_PMTUDISC_OMIT).
     ask(&ground, (At::Here, At::There), &["+notcp"], ("few.example", FEW));
-    let left = ground.accelerated().fallbacks();
-    let reasons: Vec<&str> = left.iter().map(|total| total.reason.as_str()).collect();
-    assert_eq!(reasons, ["unsupported_option"], "{left:?}");
+    assert_eq!(of_kernel(&ground), before, "datagrams of the kernel");
+    ground.accelerated().all_was_accelerated();
+    ground.end([server]);
+}
+
+#[test]
+fn dnsmasq_answers_dig_by_datagrams_from_the_address_that_was_asked() {
+    let ground = Ground::new();
+    let port = format!("--port={PORT}");
+    let records: Vec<String> =
+        (0..FEW).map(|at| format!("--host-record=few.example,192.0.2.{at}")).collect();
+    let words = ["/usr/sbin/dnsmasq", "-k", "-C", "/dev/null", "-u", "root", "-R", "-h", &port];
+    let words: Vec<&str> = words.into_iter().chain(records.iter().map(String::as_str)).collect();
+    let server = ground.serve(At::Here, PORT, &words);
+    let before = of_kernel(&ground);
+    ask(&ground, (At::Here, At::There), &["+notcp"], ("few.example", FEW));
+    assert_eq!(of_kernel(&ground), before, "datagrams of the kernel");
     ground.end([server]);
 }
 

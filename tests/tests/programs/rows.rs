@@ -219,12 +219,20 @@ pub(crate) const ROWS: &[(&str, &str, &str, &str)] = &[
         "server",
         "a job of a MiB in and out, over the wire and within the host",
     ),
+    ("unbound", "dpkg-query -W unbound", "server", "TCP and datagrams over the wire"),
     (
-        "unbound",
-        "dpkg-query -W unbound",
+        "dnsmasq",
+        "dpkg-query -W dnsmasq-base",
         "server",
-        "TCP over the wire; datagrams are the kernel's (IP_PMTUDISC_OMIT)",
+        "datagrams over the wire, answered from the address that was asked (IP_PKTINFO)",
     ),
+    (
+        "gtlsserver of ngtcp2",
+        "dpkg-query -W ngtcp2-server",
+        "server",
+        "a MiB by QUIC over the wire: ECN, IP_PKTINFO, UDP_SEGMENT",
+    ),
+    ("gtlsclient of ngtcp2", "dpkg-query -W ngtcp2-client", "client", "the same"),
     ("dig", "dpkg-query -W bind9-dnsutils", "client", "200 addresses over TCP, over the wire"),
 ];
 
@@ -241,11 +249,6 @@ pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
         "it limits its address space (RLIMIT_AS) to less than the library maps of the memory that \
          it shares with the daemon, and makes its processes by a raw clone(2), which the library \
          does not see: logins end at once",
-    ),
-    (
-        "dnsmasq",
-        "over TCP it runs; its UDP socket asks for the address that each datagram came to \
-         (IP_PKTINFO) after it was bound, and is not told it: queries by datagrams stay unanswered",
     ),
     (
         "h2o",

@@ -60,13 +60,23 @@ pub(crate) fn rule_of(played: &Played, at: usize) -> Option<&'static Rule> {
     RULES.iter().find(|rule| (rule.applies)(&moment))
 }
 
-const SENDS: [&str; 7] = ["send", "sendto", "write", "sendmsg", "writev", "sendmmsg", "sendfile"];
+const SENDS: [&str; 8] =
+    ["send", "sendto", "write", "sendmsg", "writev", "sendmmsg", "sendbeside", "sendfile"];
 const LOOKS: [&str; 5] = ["poll", "select", "wait", "join", "fionread"];
 /// Payload of the longest datagram that is one packet.
 const PACKET_BYTES: u32 = 1472;
 
-const RECEIVES: [&str; 8] =
-    ["recv", "read", "recvfrom", "recvmsg", "readv", "recvmmsg", "splice-in", "drain"];
+const RECEIVES: [&str; 9] = [
+    "recv",
+    "read",
+    "recvfrom",
+    "recvmsg",
+    "readv",
+    "recvmmsg",
+    "recvbeside",
+    "splice-in",
+    "drain",
+];
 
 impl Moment<'_> {
     fn verb(&self) -> &str {
@@ -185,7 +195,7 @@ fn offered_anew(moment: &Moment<'_>) -> bool {
 /// An address of the other family than the socket's, in a call that sends datagrams.
 fn address_family(moment: &Moment<'_>) -> bool {
     let udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
-    udp && moment.is_one_of(&["sendto", "sendmsg", "sendmmsg", "connect"])
+    udp && moment.is_one_of(&["sendto", "sendmsg", "sendmmsg", "sendbeside", "connect"])
 }
 
 /// SO_LINGER without a time, set or closed by a process that was given the connection.
@@ -226,7 +236,7 @@ fn shutdown_before(moment: &Moment<'_>) -> bool {
 /// A thread that has slept in a call since before the socket was Calisto's.
 fn waits_since_before(moment: &Moment<'_>) -> bool {
     let starts = moment.before().position(|(words, _)| words[0] == "start");
-    let becomes = ["bind", "connect", "listen", "sendto", "sendmsg", "sendmmsg"];
+    let becomes = ["bind", "connect", "listen", "sendto", "sendmsg", "sendmmsg", "sendbeside"];
     let after =
         |start: usize| moment.before().skip(start).any(|(words, _)| becomes.contains(&words[0]));
     starts.is_some_and(after)

@@ -7,7 +7,7 @@ mod templates;
 use crate::script::{Script, Step, Who};
 use whole::Random;
 
-use templates::{EVENTS, EXTRA, FLAGS_IN, FLAGS_OUT, OPTIONS};
+use templates::{BESIDE, EVENTS, EXTRA, FLAGS_IN, FLAGS_OUT, OPTIONS, PARTS};
 
 /// Longer scripts find no more in the same time.
 const EXTRAS_MAX: usize = 14;
@@ -145,6 +145,8 @@ impl Writer {
                 "{events}" => self.random.pick(EVENTS).to_string(),
                 "{out}" => self.random.pick(FLAGS_OUT).to_string(),
                 "{in}" => self.random.pick(FLAGS_IN).to_string(),
+                "{parts}" => self.random.pick(PARTS).to_string(),
+                "{beside}" => self.random.pick(BESIDE).to_string(),
                 "{option}" => self.random.pick(OPTIONS).to_string(),
                 "{address}" => self.address(),
                 "{set}" => self.set_of(who),

@@ -33,7 +33,7 @@ pub enum KernelOnly {
     UpperProtocol,
     /// Another option, whose effect is the kernel's alone: a mark that rules of routing ask for
     /// (SO_MARK), a least TTL (IP_MINTTL, IPV6_MINHOPCOUNT), keys (TCP_AO), encapsulation
-    /// (UDP_ENCAP), or what is told beside the payload.
+    /// (UDP_ENCAP), or a queue of errors (IP_RECVERR, IPV6_RECVERR).
     Other,
 }
 
@@ -64,21 +64,16 @@ const OF_V6: &[(c_int, c_int, KernelOnly)] = &[
     (libc::IPPROTO_IPV6, IPV6_MINHOPCOUNT, KernelOnly::Other),
 ];
 
-/// The same of UDP sockets; all but the first are about what is told beside the payload.
+/// The same of UDP sockets.
 const OF_UDP: &[(c_int, c_int, KernelOnly)] = &[
     (libc::IPPROTO_UDP, UDP_ENCAP, KernelOnly::Other),
-    (libc::IPPROTO_IP, libc::IP_PKTINFO, KernelOnly::Other),
     (libc::IPPROTO_IP, libc::IP_RECVERR, KernelOnly::Other),
-    (libc::IPPROTO_IP, libc::IP_RECVTTL, KernelOnly::Other),
-    (libc::IPPROTO_IP, libc::IP_RECVTOS, KernelOnly::Other),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMP, KernelOnly::Other),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, KernelOnly::Other),
     (libc::SOL_SOCKET, libc::SO_BROADCAST, KernelOnly::Other),
 ];
 
 /// The same of UDP sockets of IPv6.
 const OF_UDP_V6: &[(c_int, c_int, KernelOnly)] =
-    &[(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, KernelOnly::Other)];
+    &[(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, KernelOnly::Other)];
 
 /// The first option of a TCP or UDP socket that only the kernel can honour, if one is set. What
 /// cannot be read at all and so cannot be found: TCP_MD5SIG, IP_XFRM_POLICY.

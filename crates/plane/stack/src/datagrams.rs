@@ -5,11 +5,11 @@
 //! is to be sent to the worker that has it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::WorkerId;
-use shm::sockets::{HEADER_BYTES, Record, RingMemory, SlotWords};
+use shm::sockets::{HEADER_BYTES, Record, RingMemory, SlotOption, SlotWords};
 use wire::FlowKey;
 
 use crate::app_sockets::AppSockets;
@@ -33,6 +33,8 @@ pub struct Datagrams {
     pub(crate) tx: Mutex<Outward>,
     /// It is closed.
     is_over: AtomicBool,
+    /// The identification of its next packet that routers may cut.
+    identification: AtomicU16,
 }
 
 /// The receiving side; positions are the daemon's own.
@@ -72,7 +74,23 @@ impl Datagrams {
             rx: Mutex::new(Inward { ring: Some(rx), tail: 0 }),
             tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0 }),
             is_over: AtomicBool::new(false),
+            identification: AtomicU16::new(0),
         }
+    }
+
+    /// The same, whose packets that routers may cut (IP_MTU_DISCOVER) are numbered from `first` on:
+    /// others cannot guess the numbers, and those of one socket come again after 65,536 packets, as
+    /// Linux has it (RFC 6864 section 4.3 asks for no more of what is not to be cut in fact).
+    #[must_use]
+    pub fn numbered_from(mut self, first: u16) -> Self {
+        self.identification = AtomicU16::new(first);
+        self
+    }
+
+    /// The identification of the next packet; none: it is not to be cut.
+    pub(crate) fn identification(&self, words: &SlotWords) -> Option<u16> {
+        let may_be_cut = words.option(SlotOption::MayBeCut) != 0;
+        may_be_cut.then(|| self.identification.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether its program has written something that no worker has taken. One that is taking just
@@ -133,16 +151,11 @@ impl Datagrams {
     }
 
     /// Puts a datagram into the ring; false when it is dropped.
-    pub(crate) fn deliver(&self, key: &FlowKey, payload: &[u8]) -> bool {
+    pub(crate) fn deliver(&self, record: &Record, payload: &[u8]) -> bool {
         let memory = self.app.server.memory();
         let Some(words) = memory.slot(self.slot) else { return false };
         let Ok(mut rx) = self.rx.try_lock() else { return false };
         let Inward { ring: Some(ring), tail } = &mut *rx else { return false };
-        let record = Record {
-            payload: payload.len() as u32,
-            remote: Some(key.source()),
-            local: Some(key.destination().ip()),
-        };
         let bytes = Record::bytes(payload.len()) as u64;
         // What the application says it has read can only make its own ring smaller.
         let unread = tail.wrapping_sub(words.rx_head.load(Ordering::Acquire));

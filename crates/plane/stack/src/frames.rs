@@ -19,8 +19,8 @@ use datapath::job::Outlet;
 /// What a frame is to the engine.
 pub(crate) enum Arrival<'a> {
     Segment(Incoming<'a>),
-    /// A UDP packet: its flow, and what it carries.
-    Datagram(FlowKey, &'a [u8]),
+    /// A UDP packet: its flow, what its IP header says, and what it carries.
+    Datagram(FlowKey, IpFields, &'a [u8]),
     /// A router has something to say about a packet of ours.
     Error(ErrorMessage),
     /// Nobody could be answered.
@@ -40,7 +40,8 @@ pub(crate) fn arrival<'a>(frame: &'a Frame, routes: &mut Routes) -> Arrival<'a> 
     let segment = bytes.get(usize::from(flow.l4_offset)..end).unwrap_or_default();
     if flow.key.protocol() == Protocol::Udp {
         let payload = bytes.get(usize::from(flow.payload_offset)..end).unwrap_or_default();
-        return Arrival::Datagram(flow.key, payload);
+        let ip = bytes.get(usize::from(flow.l3_offset)..).unwrap_or_default();
+        return Arrival::Datagram(flow.key, fields_of(ip, flow.key.is_ipv6()), payload);
     }
     let Some(route) = routes.learn(frame) else { return Arrival::NoRoute };
     let class = bytes.get(usize::from(flow.l3_offset) + 1).copied().unwrap_or(0);
@@ -52,6 +53,16 @@ pub(crate) fn arrival<'a>(frame: &'a Frame, routes: &mut Routes) -> Arrival<'a> 
         is_verified: true,
         route,
     })
+}
+
+/// What an IP header says beside addresses.
+#[inline]
+fn fields_of(ip: &[u8], is_ipv6: bool) -> IpFields {
+    let byte = |at: usize| ip.get(at).copied().unwrap_or(0);
+    match is_ipv6 {
+        true => IpFields { class: byte(0) << 4 | byte(1) >> 4, hop_limit: byte(7) },
+        false => IpFields { class: byte(1), hop_limit: byte(8) },
+    }
 }
 
 /// Presses segments into empty frames and sends them; keeps events.
@@ -195,12 +206,12 @@ pub(crate) fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> 
 const UDP_BYTES: usize = 8;
 
 /// Link header, IP header and UDP header of a datagram of `payload` bytes; returns where the
-/// payload goes.
+/// payload goes. One with an identification may be cut by routers.
 pub(crate) fn write_datagram(
     route: &Route,
     from: SocketAddr,
     to: SocketAddr,
-    fields: IpFields,
+    (fields, identification): (IpFields, Option<u16>),
     payload: usize,
     frame: &mut Frame,
 ) -> Option<usize> {
@@ -218,7 +229,9 @@ pub(crate) fn write_datagram(
     if key.is_ipv6() {
         ipv6_header(&key, fields, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
     } else {
-        ipv4_header(&key, fields, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
+        let ip = ip.first_chunk_mut()?;
+        ipv4_header(&key, fields, ipv4::UDP, udp_bytes, ip)?;
+        identification.into_iter().for_each(|number| allow_cuts(number, ip));
     }
     let length = u16::try_from(udp_bytes).ok()?;
     let sum = Sum::ZERO.pseudo_of(&key, length).fold();
@@ -260,6 +273,16 @@ fn ipv4_header(
     let sum = wire::checksum::of(out);
     out[10..12].copy_from_slice(&sum.to_be_bytes());
     Some(())
+}
+
+/// Has routers cut the packet where it is too long (RFC 791 section 2.3).
+#[cold]
+fn allow_cuts(identification: u16, ip: &mut [u8; 20]) {
+    ip[4..6].copy_from_slice(&identification.to_be_bytes());
+    ip[6] = 0;
+    ip[10..12].fill(0);
+    let sum = wire::checksum::of(ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// RFC 8200 section 3.

@@ -30,6 +30,7 @@
 mod answer;
 mod confined;
 mod datagram;
+mod datagram_ring;
 mod ids;
 mod info;
 pub(crate) mod kernel;
@@ -64,7 +65,7 @@ mod yield_policy;
 pub use attach::Given;
 pub use attach::{AttachError, FallbackReason, Profile};
 pub use confined::{is_confined, note_confined, prepare_to_be_confined};
-pub use datagram::Received;
+pub use datagram::{Outgoing, Received};
 pub use ids::{RegionId, SlotId};
 pub use info::SocketInfo;
 pub use lock::GIVEN_TO_KERNEL;

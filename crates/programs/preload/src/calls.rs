@@ -4,6 +4,8 @@
 pub(crate) mod accept;
 /// Signals that tell of news.
 mod alarm;
+/// What stands beside the bytes of a datagram.
+mod beside;
 /// pthread_cancel(3).
 pub(crate) mod cancel;
 /// close(2).

@@ -130,6 +130,16 @@ pub(crate) const EXTRA: &[(&[Kind], &[&str])] = &[
             "recv {a} {n} {in}",
             "recvmsg {a} 2 {n} {in}",
             "recvmmsg {a} 100",
+            "sendbeside {a} {address} {text} {parts} {out}",
+            "sendbeside {a} - {text} {parts}",
+            "recvbeside {a} {n} 300 {in}",
+            "recvbeside {a} {n} 300 dontwait",
+            "recvbeside {a} {n} 30 dontwait",
+            "set {a} {beside} 1",
+            "set {a} {beside} 1",
+            "set {a} {beside} 0",
+            "get {a} {beside}",
+            "set {a} segment 700",
             "read {a} {n}",
             "fionread {a}",
             "connect {a} {address}",
@@ -176,6 +186,42 @@ pub(crate) const FLAGS_IN: &[&str] = &[
     "peek,trunc,dontwait",
     "waitall",
     "",
+];
+
+/// What a datagram is to say beside its bytes, and a receiver to be told.
+pub(crate) const PARTS: &[&str] = &[
+    "-",
+    "tos=2",
+    "tos=3,ttl=9",
+    "tclass=1",
+    "tclass=2,hops=7",
+    "segment=1000",
+    "segment=50,tos=1",
+    "source=here",
+    "source=here6",
+    "source=mapped-here",
+    "source=lo",
+    "nonsense=1",
+    "hops=-1",
+    "ttl=0",
+];
+
+pub(crate) const BESIDE: &[&str] = &[
+    "recvtos",
+    "recvttl",
+    "pktinfo",
+    "recvdst",
+    "recvtclass",
+    "recvhops",
+    "pktinfo6",
+    "recvdst6",
+    "timestamp",
+    "timestampns",
+    "tos",
+    "ttl",
+    "tclass",
+    "hops",
+    "mtu-discover",
 ];
 
 pub(crate) const OPTIONS: &[&str] = &[

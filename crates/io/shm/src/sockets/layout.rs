@@ -49,6 +49,7 @@ const SIZES_AT: usize = 64;
 const STATE_AT: usize = 128;
 const REASONS_AT: usize = 256;
 const HOST_ADDRESSES_AT: usize = 1024;
+const SERVED_ADDRESSES_AT: usize = 2048;
 const POLLERS_AT: usize = PAGE;
 
 /// A side of a local pair: who opened its connections (zero), or who accepted them (one). An
@@ -219,13 +220,21 @@ impl SocketMemory {
     }
 
     fn host_addresses(&self) -> HostAddresses<'_> {
-        // SAFETY: as for `state`; 1 KiB of words, which end before the pollers.
-        HostAddresses(unsafe { self.at(HOST_ADDRESSES_AT).as_ref() })
+        // SAFETY: as for `state`; 1 KiB of words and one more, which end before the pollers.
+        let (words, served) =
+            unsafe { (self.at(HOST_ADDRESSES_AT).as_ref(), self.at(SERVED_ADDRESSES_AT).as_ref()) };
+        HostAddresses { words, served }
     }
 
-    /// Tells the application the addresses of its host.
-    pub fn set_host_addresses(&self, addresses: &[IpAddr]) {
-        self.host_addresses().set(addresses);
+    /// Tells the application the addresses of its host, and which of them are of interfaces that
+    /// the daemon serves.
+    pub fn set_host_addresses(&self, addresses: &[IpAddr], served: &[IpAddr]) {
+        self.host_addresses().set(addresses, served);
+    }
+
+    /// Whether packets may leave from that address by the data plane, as the daemon has told.
+    pub fn is_served_address(&self, address: IpAddr) -> bool {
+        self.host_addresses().serve(address)
     }
 
     /// Whether the host has that address, as the daemon has told.

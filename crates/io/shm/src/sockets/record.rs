@@ -3,12 +3,15 @@
 //!
 //! The header is, in the machine's order of bytes: the payload's length (4 bytes), the address
 //! family as Linux numbers it (2; 0: no address), the port in network order (2), the peer's address
-//! (16; IPv4 in the first four), our own address for it (16; zeros: none is known).
+//! (16; IPv4 in the first four), our own address for it (16; zeros: none is known); then what of
+//! its IP header is said (1; bit 0: the class, bit 1: the hop limit), the class (1), the hop limit
+//! (1), a zero, the number of the interface that it came by (4; 0: none is known), and when that
+//! was (8; nanoseconds on the daemon's clock, which is CLOCK_MONOTONIC; 0: it is to leave).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Bytes of a header.
-pub const HEADER_BYTES: usize = 40;
+pub const HEADER_BYTES: usize = 56;
 
 /// Payload of a datagram, at most.
 pub const PAYLOAD_MAX: usize = 65_507;
@@ -16,8 +19,12 @@ pub const PAYLOAD_MAX: usize = 65_507;
 const IPV4: u16 = 2;
 const IPV6: u16 = 10;
 
+/// Which fields of the IP header are said.
+const SAYS_CLASS: u8 = 1;
+const SAYS_HOP_LIMIT: u8 = 2;
+
 /// What stands before a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Bytes of payload.
     pub payload: u32,
@@ -25,6 +32,14 @@ pub struct Record {
     pub remote: Option<SocketAddr>,
     /// Our address that it came to, or that it is to come from.
     pub local: Option<IpAddr>,
+    /// Its class with ECN's bits (IP_TOS, IPV6_TCLASS); none: as the socket has it.
+    pub class: Option<u8>,
+    /// Hops that it may go (IP_TTL, IPV6_HOPLIMIT); none: as the socket has it.
+    pub hop_limit: Option<u8>,
+    /// The number of the interface that it came by; 0: none is known.
+    pub interface: u32,
+    /// When it came, in nanoseconds of CLOCK_MONOTONIC; 0: it is to leave.
+    pub came_at: u64,
 }
 
 impl Record {
@@ -37,13 +52,19 @@ impl Record {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&self.payload.to_ne_bytes());
+        let says = |field: Option<u8>, bit| if field.is_some() { bit } else { 0 };
+        header[40] = says(self.class, SAYS_CLASS) | says(self.hop_limit, SAYS_HOP_LIMIT);
+        header[41] = self.class.unwrap_or(0);
+        header[42] = self.hop_limit.unwrap_or(0);
+        header[44..48].copy_from_slice(&self.interface.to_ne_bytes());
+        header[48..].copy_from_slice(&self.came_at.to_ne_bytes());
         let Some(remote) = self.remote else { return header };
         let family = if remote.is_ipv4() { IPV4 } else { IPV6 };
         header[4..6].copy_from_slice(&family.to_ne_bytes());
         header[6..8].copy_from_slice(&remote.port().to_be_bytes());
         put(remote.ip(), &mut header[8..24]);
         if let Some(local) = self.local {
-            put(local, &mut header[24..]);
+            put(local, &mut header[24..40]);
         }
         header
     }
@@ -51,7 +72,8 @@ impl Record {
     /// What a header says; none: what cannot be.
     pub fn decode(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let two = |at: usize| [header[at], header[at + 1]];
-        let payload = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+        let four = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        let payload = u32::from_ne_bytes(four(0));
         if payload as usize > PAYLOAD_MAX {
             return None;
         }
@@ -66,8 +88,14 @@ impl Record {
             }
         };
         let remote = ip(&header[8..24]).map(|ip| SocketAddr::new(ip, port));
-        let local = ip(&header[24..]).filter(|ip| !ip.is_unspecified());
-        Some(Self { payload, remote, local })
+        let local = ip(&header[24..40]).filter(|ip| !ip.is_unspecified());
+        let said = |at: usize, bit: u8| Some(header[at]).filter(|_| header[40] & bit != 0);
+        let (class, hop_limit) = (said(41, SAYS_CLASS), said(42, SAYS_HOP_LIMIT));
+        let interface = u32::from_ne_bytes(four(44));
+        let [a, b, c, d] = four(48);
+        let [e, f, g, h] = four(52);
+        let came_at = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+        Some(Self { payload, remote, local, class, hop_limit, interface, came_at })
     }
 }
 
@@ -98,8 +126,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_says_what_was_written(payload in 0..=PAYLOAD_MAX as u32, (remote, local) in same_family()) {
-            let record = Record { payload, remote, local };
+        fn a_header_says_what_was_written(
+            payload in 0..=PAYLOAD_MAX as u32,
+            (remote, local) in same_family(),
+            (class, hop_limit) in any::<(Option<u8>, Option<u8>)>(),
+            (interface, came_at) in any::<(u32, u64)>(),
+        ) {
+            let record =
+                Record { payload, remote, local, class, hop_limit, interface, came_at };
             prop_assert_eq!(Record::decode(&record.encode()), Some(record));
         }
 
@@ -114,6 +148,6 @@ mod tests {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&(PAYLOAD_MAX as u32 + 1).to_ne_bytes());
         assert_eq!(Record::decode(&header), None);
-        assert_eq!((Record::bytes(0), Record::bytes(1), Record::bytes(8)), (40, 48, 48));
+        assert_eq!((Record::bytes(0), Record::bytes(1), Record::bytes(8)), (56, 64, 64));
     }
 }

@@ -103,10 +103,16 @@ pub enum SlotOption {
     SynCount,
     /// TCP_DEFER_ACCEPT in seconds, of a listener.
     DeferAccept,
+    /// What stands beside each datagram that is received, as bits that only the library knows.
+    Beside,
+    /// UDP_SEGMENT: bytes of each datagram that a longer one is cut into.
+    SegmentBytes,
+    /// IP_MTU_DISCOVER: 1 where routers may cut a packet of IPv4.
+    MayBeCut,
 }
 
 /// How many options there are place for.
-pub const OPTIONS: usize = 28;
+pub const OPTIONS: usize = 32;
 
 /// What is told about a connection, by index of [`SlotWords::info`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,9 +282,6 @@ pub struct SlotWords {
 
     /// By [`SlotOption`].
     pub options: [AtomicU32; OPTIONS],
-    /// The urgent mark (`rx_urgent`, or a neighbour's `tx_urgent`) whose byte was read.
-    pub urgent_read: AtomicU64,
-    _options: [u32; 2],
 
     /// Where it is bound.
     pub local: Address,
@@ -286,6 +289,9 @@ pub struct SlotWords {
     pub remote: Address,
     /// By [`SlotInfo`].
     pub info: [AtomicU64; INFOS],
+    /// The application's: the urgent mark (`rx_urgent`, or a neighbour's `tx_urgent`) whose byte
+    /// was read.
+    pub urgent_read: AtomicU64,
 }
 
 const _: () = assert!(size_of::<SlotWords>() == 640, "five pairs of lines");

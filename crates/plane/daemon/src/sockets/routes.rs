@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use base::{Nanos, PortId};
 use rustix::io::Errno;
@@ -122,6 +123,11 @@ impl Neighbours {
         let ours = all.iter().filter(|(at, _)| is_ours(*at)).map(|(_, address)| *address);
         self.addresses = sorted(ours);
         self.host_addresses = sorted(all.iter().map(|(_, address)| *address));
+    }
+
+    /// The number of each port's interface.
+    pub(super) fn interfaces(&self) -> Arc<[(PortId, u32)]> {
+        self.links.iter().map(|link| (link.port, link.interface)).collect()
     }
 
     /// The addresses of our interfaces.

@@ -183,7 +183,9 @@ impl SocketTable {
         self.regions.insert(region, Region::App(number));
         self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
         self.table_config.command_queue.command(&Command::Add(Arc::clone(&app.streams)));
-        app.streams.server.memory().set_host_addresses(self.network.neighbours.host_addresses());
+        let neighbours = &self.network.neighbours;
+        let (all, served) = (neighbours.host_addresses(), neighbours.addresses());
+        app.streams.server.memory().set_host_addresses(all, served);
         let welcome = welcome(&app).map_err(|error| error.to_string());
         self.apps.insert(app);
         let member = Member::new(number, who, region);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::PortId;
 use shm::sockets::Backlog;
 use tcp::FlowOptions;
 
@@ -62,6 +63,8 @@ pub enum Command {
     },
     /// Where first packets may come from, from now on; none: anywhere.
     Sources(Option<Arc<Sources>>),
+    /// The number of each port's interface, which programs are told with their datagrams.
+    Interfaces(Arc<[(PortId, u32)]>),
     /// Segments of connections that are known to nobody are not refused from now on: the kernel is
     /// about to go on with some.
     BeSilent,
@@ -128,6 +131,7 @@ impl Command {
             | Self::Resolved { .. }
             | Self::Evict(_)
             | Self::Sources(_)
+            | Self::Interfaces(_)
             | Self::BeSilent
             | Self::HandOverOrphans(_)
             | Self::Adopt => None,

@@ -122,6 +122,10 @@ impl State {
                 self.standing.retain(|other| !matches!(other, Command::Sources(_)));
                 self.standing.push(command.clone());
             }
+            Command::Interfaces(_) => {
+                self.standing.retain(|other| !matches!(other, Command::Interfaces(_)));
+                self.standing.push(command.clone());
+            }
             Command::Connect { .. }
             | Command::Resolved { .. }
             | Command::Evict(_)

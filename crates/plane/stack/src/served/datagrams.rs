@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::Nanos;
-use shm::sockets::Asks;
+use base::{Nanos, PortId};
+use shm::sockets::{Asks, Record};
+use tcp::IpFields;
 use wire::FlowKey;
 use wire::icmp::ErrorMessage;
 
@@ -95,13 +96,30 @@ impl Sockets {
     }
 
     /// A datagram has come: the user whose program has it, if anybody has.
-    pub(crate) fn deliver(&mut self, key: &FlowKey, payload: &[u8], now: Nanos) -> Option<u32> {
+    pub(crate) fn deliver(
+        &mut self,
+        key: &FlowKey,
+        fields: IpFields,
+        (port, payload): (PortId, &[u8]),
+        now: Nanos,
+    ) -> Option<u32> {
         // Who is connected to this peer goes before who hears everybody, and of those the more
         // exact address.
         let fits = self.datagrams.on(key.destination().port()).filter(|at| at.hears(key));
         let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
         let socket = best.cloned()?;
-        if !socket.deliver(key, payload) {
+        let interface = self.datagrams.interface_of(port);
+        let IpFields { class, hop_limit } = fields;
+        let record = Record {
+            payload: payload.len() as u32,
+            remote: Some(key.source()),
+            local: Some(key.destination().ip()),
+            class: Some(class),
+            hop_limit: Some(hop_limit),
+            interface,
+            came_at: now.0,
+        };
+        if !socket.deliver(&record, payload) {
             self.stats.datagrams_no_room += 1;
             return Some(socket.app.user);
         }

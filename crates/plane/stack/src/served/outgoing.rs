@@ -131,13 +131,12 @@ impl Sockets {
     fn send_unresolved(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         let stats = &mut self.stats;
         self.outbox.unresolved.retry(now, |held| {
-            let Held { socket, remote, local, payload, until } = held;
-            let (remote, local) = (Some(*remote), *local);
+            let Held { socket, record, payload, until } = held;
             let copy = |to: &mut [u8]| {
                 to.copy_from_slice(payload);
                 true
             };
-            match leave(socket, (remote, local), payload.len(), sending, now, copy) {
+            match leave(socket, record, sending, now, copy) {
                 Ok(()) => true,
                 Err(Obstacle::NoRoute | Obstacle::NoFrame | Obstacle::Rate(_)) if now < *until => {
                     false
@@ -209,11 +208,11 @@ fn drain(
         }
         let (desc, from) = (ring.desc(), *head + HEADER_BYTES as u64);
         let copy = |to: &mut [u8]| read(socket, desc, from, to);
-        let ends = (record.remote.or(socket.remote), record.local);
+        let record = Record { remote: record.remote.or(socket.remote), ..record };
         // Behind those that wait for the same next hop, so that the order stays.
-        let left = match ends.0.is_some_and(|remote| unresolved.waits_for(remote.ip())) {
+        let left = match record.remote.is_some_and(|remote| unresolved.waits_for(remote.ip())) {
             true => Err(Obstacle::NoRoute),
-            false => leave(socket, ends, payload_bytes, sending, now, copy),
+            false => leave(socket, &record, sending, now, copy),
         };
         match left {
             Ok(()) => {}
@@ -221,7 +220,7 @@ fn drain(
             Err(Obstacle::Rate(due)) => return Drained::Again(due),
             Err(Obstacle::NoRoute) => {
                 let mut payload = vec![0; payload_bytes].into_boxed_slice();
-                let is_held = copy(&mut payload) && unresolved.hold(socket, ends, payload, now);
+                let is_held = copy(&mut payload) && unresolved.hold(socket, record, payload, now);
                 stats.datagrams_no_route += u64::from(!is_held);
             }
             Err(obstacle) => count(stats, obstacle),
@@ -243,23 +242,23 @@ fn count(stats: &mut Stats, obstacle: Obstacle) {
     }
 }
 
-/// Sends one datagram to and from `ends`, its payload written by `copy`.
+/// Sends one datagram as `record` says, its payload written by `copy`.
 fn leave(
     socket: &Datagrams,
-    (remote, local): (Option<SocketAddr>, Option<IpAddr>),
-    payload_bytes: usize,
+    record: &Record,
     sending: &mut Sending<'_, '_>,
     now: Nanos,
     copy: impl FnOnce(&mut [u8]) -> bool,
 ) -> Result<(), Obstacle> {
+    let payload_bytes = record.payload as usize;
     if payload_bytes > socket.payload_max {
         return Err(Obstacle::TooLong);
     }
-    let remote = remote.ok_or(Obstacle::Denied)?;
+    let remote = record.remote.ok_or(Obstacle::Denied)?;
     if !socket.app.may_send(remote) {
         return Err(Obstacle::Denied);
     }
-    let wanted = match local.map(|local| local.to_canonical()) {
+    let wanted = match record.local.map(|local| local.to_canonical()) {
         Some(local) if !socket.sources.contains(&local) => return Err(Obstacle::Spoofed),
         Some(local) => local,
         None => socket.local.ip(),
@@ -282,7 +281,13 @@ fn leave(
     let from = SocketAddr::new(source, socket.local.port());
     let words = socket.app.server.memory().slot(socket.slot);
     let fields = words.map_or(IpFields::default(), |words| ip_fields(words, remote.is_ipv6()));
-    let is_sent = send(payload_bytes, (from, remote), fields, route, sending, copy);
+    let fields = IpFields {
+        class: record.class.unwrap_or(fields.class),
+        hop_limit: record.hop_limit.filter(|hops| *hops > 0).unwrap_or(fields.hop_limit),
+    };
+    let identification = words.and_then(|words| socket.identification(words));
+    let ip = (fields, identification);
+    let is_sent = send(payload_bytes, (from, remote), ip, route, sending, copy);
     if is_sent { Ok(()) } else { Err(Obstacle::TooLong) }
 }
 
@@ -299,13 +304,13 @@ fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {
 fn send(
     payload_bytes: usize,
     (from, to): (SocketAddr, SocketAddr),
-    fields: IpFields,
+    ip: (IpFields, Option<u16>),
     route: Route,
     sending: &mut Sending<'_, '_>,
     copy: impl FnOnce(&mut [u8]) -> bool,
 ) -> bool {
     let Some(mut frame) = sending.spares.pop() else { return false };
-    let place = frames::write_datagram(&route, from, to, fields, payload_bytes, &mut frame);
+    let place = frames::write_datagram(&route, from, to, ip, payload_bytes, &mut frame);
     let is_written =
         place.is_some_and(|place| frame.bytes_mut().get_mut(place..).is_some_and(copy));
     if is_written {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::PortId;
+
 use crate::datagrams::Datagrams;
 
 /// Application and slot.
@@ -14,6 +16,8 @@ type Name = (u16, u32);
 pub(super) struct Ports {
     by_name: BTreeMap<Name, Member>,
     by_port: BTreeMap<u16, Vec<Arc<Datagrams>>>,
+    /// The number of each port's interface.
+    interfaces: Option<Arc<[(PortId, u32)]>>,
 }
 
 /// A socket, and whether it waits for its turn to send.
@@ -24,6 +28,17 @@ struct Member {
 }
 
 impl Ports {
+    /// See [`Self::interface_of`].
+    pub(super) fn set_interfaces(&mut self, interfaces: Arc<[(PortId, u32)]>) {
+        self.interfaces = Some(interfaces);
+    }
+
+    /// The number of a port's interface; 0: nobody has said.
+    pub(super) fn interface_of(&self, port: PortId) -> u32 {
+        let all = self.interfaces.iter().flat_map(|all| all.iter());
+        all.copied().find(|(of, _)| *of == port).map_or(0, |(_, number)| number)
+    }
+
     /// Adds a socket; one of the same name goes.
     pub(super) fn insert(&mut self, socket: Arc<Datagrams>) {
         let name = (socket.app.app, socket.slot);

@@ -6,10 +6,11 @@
 //! and for one user, which therefore never keeps the others from holding any.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base::Nanos;
+use shm::sockets::Record;
 
 use crate::datagrams::Datagrams;
 
@@ -36,12 +37,17 @@ const HOLD_FOR: Nanos = Nanos::from_secs(4);
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) socket: Arc<Datagrams>,
-    pub(super) remote: SocketAddr,
-    /// The address that it is to come from, if its program says so.
-    pub(super) local: Option<IpAddr>,
+    /// To whom it goes, which it says, and how.
+    pub(super) record: Record,
     pub(super) payload: Box<[u8]>,
     /// When it is given up.
     pub(super) until: Nanos,
+}
+
+impl Held {
+    fn is_to(&self, remote: IpAddr) -> bool {
+        self.record.remote.is_some_and(|to| to.ip() == remote)
+    }
 }
 
 /// All datagrams of a worker that wait, in the order in which they were written.
@@ -52,20 +58,21 @@ pub(super) struct Unresolved {
 }
 
 impl Unresolved {
-    /// Holds a datagram to `ends`; false: it is dropped, because too many wait already.
+    /// Holds a datagram that says to whom it goes; false: it is dropped, because too many wait
+    /// already.
     pub(super) fn hold(
         &mut self,
         socket: &Arc<Datagrams>,
-        (remote, local): (Option<SocketAddr>, Option<IpAddr>),
+        record: Record,
         payload: Box<[u8]>,
         now: Nanos,
     ) -> bool {
-        let Some(remote) = remote else { return false };
+        let Some(remote) = record.remote.map(|remote| remote.ip()) else { return false };
         let user = socket.app.user;
         let of_user = self.held.iter().filter(|held| held.socket.app.user == user).count();
         let is_crowded = self.held.len() >= HELD_MAX / 4 * 3;
         let of_user_max = if is_crowded { HELD_OF_USER_FLOOR } else { HELD_OF_USER_MAX };
-        let for_address = self.held.iter().filter(|held| held.remote.ip() == remote.ip()).count();
+        let for_address = self.held.iter().filter(|held| held.is_to(remote)).count();
         if self.held.len() >= HELD_MAX
             || of_user >= of_user_max
             || for_address >= HELD_FOR_ADDRESS_MAX
@@ -76,13 +83,13 @@ impl Unresolved {
             self.retry_at = now + RETRY_EVERY;
         }
         let (socket, until) = (Arc::clone(socket), now + HOLD_FOR);
-        self.held.push_back(Held { socket, remote, local, payload, until });
+        self.held.push_back(Held { socket, record, payload, until });
         true
     }
 
     /// Whether datagrams to that address wait.
     pub(super) fn waits_for(&self, remote: IpAddr) -> bool {
-        self.held.iter().any(|held| held.remote.ip() == remote)
+        self.held.iter().any(|held| held.is_to(remote))
     }
 
     /// Something new is known: all are tried in the next turn.
@@ -101,7 +108,7 @@ impl Unresolved {
 
     /// Takes those to `remote` out: it cannot be reached.
     pub(super) fn take(&mut self, remote: IpAddr) -> Vec<Held> {
-        let (lost, kept) = self.held.drain(..).partition(|held| held.remote.ip() == remote);
+        let (lost, kept) = self.held.drain(..).partition(|held| held.is_to(remote));
         self.held = kept;
         Vec::from(lost)
     }

@@ -37,7 +37,7 @@ impl SocketJob {
                     counts.add(SocketCounter::RoutesFull, 1);
                     is_full = true;
                 }
-                Arrival::Datagram(key, payload) => {
+                Arrival::Datagram(key, fields, payload) => {
                     let taker = sockets.as_mut();
                     let (source, port) = (key.source().ip(), frame.meta().port);
                     if !neighbours.is_known_by(source, port)
@@ -47,7 +47,8 @@ impl SocketJob {
                         counts.add(SocketCounter::SourcesElsewhere, 1);
                         continue;
                     }
-                    let user = taker.and_then(|sockets| sockets.deliver(&key, payload, now));
+                    let came = (port, payload);
+                    let user = taker.and_then(|sockets| sockets.deliver(&key, fields, came, now));
                     // Not of what nobody wanted: its sender may have invented any number of
                     // addresses.
                     let Some(user) = user else {

@@ -1,17 +1,16 @@
 //! UDP: datagrams and their addresses.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::sockets::{Asks, Kind, Piece, RingDesc, SlotState};
+use shm::sockets::{PAYLOAD_MAX, Piece};
 
 use super::receive::ReceiveFlags;
-use super::slot::Slot;
 use super::socket::Socket;
-use super::stretch::{Nonsense, Stretch};
-use super::verdict::{DatagramView, Verdict};
-use shm::sockets::{HEADER_BYTES, PAYLOAD_MAX, Record};
+use super::stretch::Nonsense;
+use super::verdict::Verdict;
 
 /// What came with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +23,45 @@ pub struct Received {
     pub from: Option<SocketAddr>,
     /// The own address that it came to: IP_PKTINFO of ip(7).
     pub to: Option<IpAddr>,
+    /// The number of the interface that it came by; 0: none is known.
+    pub interface: u32,
+    /// Its class with ECN's bits, and how many hops it had left: IP_TOS and IP_TTL.
+    pub class: u8,
+    /// See `class`.
+    pub hop_limit: u8,
+    /// When it came, in nanoseconds of CLOCK_MONOTONIC.
+    pub came_at: u64,
+    /// Several have come as one: bytes of each but the last.
+    pub segment_bytes: Option<u16>,
+}
+
+impl Received {
+    pub(super) const NOTHING: Self = Self {
+        bytes: 0,
+        is_cut: false,
+        from: None,
+        to: None,
+        interface: 0,
+        class: 0,
+        hop_limit: 0,
+        came_at: 0,
+        segment_bytes: None,
+    };
+}
+
+/// How a datagram leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outgoing {
+    /// To whom; none: the peer that the socket is connected to.
+    pub to: Option<SocketAddr>,
+    /// The own address that it comes from; none: as the socket is bound, or the routes have it.
+    pub from: Option<IpAddr>,
+    /// Its class with ECN's bits; none: as IP_TOS or IPV6_TCLASS say.
+    pub class: Option<u8>,
+    /// Hops that it may go; none: as IP_TTL or IPV6_UNICAST_HOPS say.
+    pub hop_limit: Option<u8>,
+    /// It leaves as datagrams of so many bytes, of which the last may have less: UDP_SEGMENT.
+    pub segment_bytes: Option<NonZeroU16>,
 }
 
 impl Socket {
@@ -49,9 +87,7 @@ impl Socket {
                     None => continue,
                 },
                 Verdict::Fail(error) => return Err(error),
-                Verdict::End => {
-                    return Ok(Received { bytes: 0, is_cut: false, from: None, to: None });
-                }
+                Verdict::End => return Ok(Received::NOTHING),
                 Verdict::Wait => return Err(Errno::AGAIN),
             }
             match slot.next_datagram() {
@@ -82,9 +118,24 @@ impl Socket {
         &self,
         bytes: usize,
         to: Option<SocketAddr>,
+        copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        self.send_as_with(&Outgoing { to, ..Outgoing::default() }, bytes, copy)
+    }
+
+    /// The same, as `how` says. What is cut leaves whole or not at all.
+    ///
+    /// # Errors
+    /// As for [`Self::send_to_with`], and ENOBUFS: what is to be cut does not fit into the ring,
+    /// which will be longer soon. The kernel's socket can send it meanwhile.
+    pub fn send_as_with(
+        &self,
+        how: &Outgoing,
+        bytes: usize,
         mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let slot = self.slot()?;
+        let to = how.to;
         if bytes > PAYLOAD_MAX {
             return Err(Errno::MSGSIZE);
         }
@@ -105,9 +156,16 @@ impl Socket {
                 Verdict::Fail(error) => return Err(error),
                 Verdict::End | Verdict::Wait => return Err(Errno::AGAIN),
             }
-            let record = Record { payload: bytes as u32, remote: to, local: None };
-            return slot.put_datagram(&record, &mut copy);
+            return slot.put_datagrams(how, bytes, &mut copy);
         }
+    }
+
+    /// Whether datagrams may leave from that own address by the data plane.
+    pub fn may_send_from(&self, address: IpAddr) -> bool {
+        self.slot().is_ok_and(|slot| {
+            let bound = slot.words.local.get().map(|local| local.ip().to_canonical());
+            bound == Some(address) || slot.region.memory.is_served_address(address)
+        })
     }
 
     /// Takes the oldest datagram into a slice.
@@ -142,121 +200,3 @@ impl Socket {
         next.map_or(0, |(_, record)| u64::from(record.payload))
     }
 }
-
-impl<'a> Slot<'a> {
-    /// What a UDP socket's state is at this moment.
-    pub(crate) fn datagram_view(&self) -> DatagramView {
-        self.settle();
-        let state = self.words.state();
-        let own = self.words.asks();
-        let is_over = state.has(SlotState::BROKEN | SlotState::FINISHED)
-            || state.kind() != Kind::Datagram
-            || own.has(Asks::CLOSE | Asks::ABORT);
-        let ring = self.offered();
-        // There is room for at least one datagram of the usual size: a longer one may have to wait.
-        let room = self.unacknowledged().map_or(0, |written| match written.ring.is_none() {
-            true => ring.bytes(),
-            false => written.room(),
-        });
-        DatagramView {
-            has_datagram: self.unread().is_ok_and(|unread| unread.bytes() > 0),
-            has_room: room >= Record::bytes(USUAL_PAYLOAD) as u64,
-            is_read_shut: own.has(Asks::SHUT_READ),
-            is_write_shut: own.has(Asks::SHUT_WRITE),
-            is_closed: is_over,
-            error: self.error(),
-        }
-    }
-
-    /// The oldest datagram, if its header can be believed.
-    fn next_datagram(&self) -> Result<(Stretch, Record), Nonsense> {
-        let unread = self.unread()?;
-        if unread.bytes() < HEADER_BYTES as u64 {
-            return Err(Nonsense);
-        }
-        let mut header = [0; HEADER_BYTES];
-        let mut done = 0;
-        for piece in self.unread_pieces(&unread, HEADER_BYTES)? {
-            done += piece.copy_out(&mut header[done..]);
-        }
-        let record = Record::decode(&header).ok_or(Nonsense)?;
-        if Record::bytes(record.payload as usize) as u64 > unread.bytes() {
-            return Err(Nonsense);
-        }
-        Ok((unread, record))
-    }
-
-    fn take_datagram(
-        &self,
-        unread: &Stretch,
-        record: &Record,
-        flags: ReceiveFlags,
-        copy: &mut dyn FnMut(Piece<'_>) -> Result<usize, Errno>,
-    ) -> Result<Received, Errno> {
-        let payload = record.payload as usize;
-        let from = Stretch { head: unread.head + HEADER_BYTES as u64, ..*unread };
-        let pieces = self.unread_pieces(&from, payload).map_err(|Nonsense| Errno::IO)?;
-        let copied = copy_all(pieces, copy);
-        if !flags.peek {
-            let head = unread.head + Record::bytes(payload) as u64;
-            // The daemon looks at this when the next one comes.
-            self.words.rx_head.store(head, Ordering::Release);
-        }
-        let copied = copied?;
-        let bytes = if flags.truncate { payload } else { copied };
-        Ok(Received { bytes, is_cut: copied < payload, from: record.remote, to: record.local })
-    }
-
-    fn put_datagram(
-        &self,
-        record: &Record,
-        copy: &mut dyn FnMut(Piece<'_>) -> Result<usize, Errno>,
-    ) -> Result<usize, Errno> {
-        let mut written = self.unacknowledged().map_err(|Nonsense| Errno::NETDOWN)?;
-        let offered = self.offered();
-        if written.ring != offered && !offered.is_none() && written.bytes() == 0 {
-            // Datagrams are not carried over: the ring changes when it is empty.
-            self.words.tx_ring_used.store(offered.word(), Ordering::Release);
-            written = Stretch { ring: offered, ..written };
-        }
-        let payload = record.payload as usize;
-        let bytes = Record::bytes(payload);
-        if written.ring == RingDesc::NONE || written.room() < bytes as u64 {
-            if written.ring == RingDesc::NONE || bytes as u64 <= written.ring.bytes() {
-                return Err(Errno::AGAIN);
-            }
-            // One that no ring will ever have room for would wait for ever.
-            return Err(if self.wish_for(bytes) { Errno::AGAIN } else { Errno::MSGSIZE });
-        }
-        let broken = |Nonsense| Errno::NETDOWN;
-        let mut header = &record.encode()[..];
-        for piece in self.send_pieces(written.ring, written.tail, HEADER_BYTES).map_err(broken)? {
-            header = &header[piece.copy_in(header)..];
-        }
-        let at = written.tail + HEADER_BYTES as u64;
-        let pieces = self.send_pieces(written.ring, at, payload).map_err(broken)?;
-        if copy_all(pieces, copy)? < payload {
-            return Err(Errno::FAULT);
-        }
-        // Release: who sees the position sees the whole record.
-        self.words.tx_tail.store(written.tail + bytes as u64, Ordering::Release);
-        self.tell();
-        Ok(payload)
-    }
-}
-
-/// Gives the pieces to `copy` until it takes less than one has; how many bytes it took.
-fn copy_all(
-    pieces: [Piece<'_>; 2],
-    copy: &mut dyn FnMut(Piece<'_>) -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    let [first, second] = pieces;
-    let mut copied = copy(first)?.min(first.len());
-    if copied == first.len() && !second.is_empty() {
-        copied += copy(second)?.min(second.len());
-    }
-    Ok(copied)
-}
-
-/// The payload of a full Ethernet frame.
-const USUAL_PAYLOAD: usize = 1472;

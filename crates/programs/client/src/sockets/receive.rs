@@ -17,6 +17,9 @@ pub struct ReceiveFlags {
     pub peek: bool,
     /// The whole length of a datagram is returned, however much of it fits: MSG_TRUNC.
     pub truncate: bool,
+    /// Datagrams of one length that follow on each other come as one, of at most so many bytes:
+    /// UDP_GRO. Zero: each comes alone.
+    pub join_bytes: usize,
 }
 
 impl Socket {

@@ -1,11 +1,13 @@
 //! Datagrams: what a socket of ours receives and sends, and what its kernel half does.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 
-use calisto_client::sockets::{Readiness, ReceiveFlags};
+use calisto_client::sockets::{Outgoing, Readiness, ReceiveFlags, SocketOption};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
+use crate::calls::beside::{self, Parts, Place};
 use crate::calls::served::Served;
 use crate::calls::spans::Spans;
 use crate::entry::Held;
@@ -23,22 +25,43 @@ pub(crate) struct Received {
     pub(crate) is_cut: bool,
     /// The address that sent it.
     pub(crate) from: Option<SocketAddr>,
+    /// Bytes of the control messages that stand at the place for them.
+    pub(crate) beside: usize,
+    /// There were more of them.
+    pub(crate) is_beside_cut: bool,
 }
 
-/// Receives a datagram of either half.
-pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Served<Received> {
+/// Receives a datagram of either half, and has what stands beside it written to `place`.
+///
+/// # Safety
+/// Writing there is the program's wish.
+pub(crate) unsafe fn receive(
+    fd: c_int,
+    held: &Held,
+    spans: &mut Spans,
+    place: Place,
+    flags: c_int,
+) -> Served<Received> {
     let Some(file) = held.file() else { return Served::Elsewhere };
-    let asked =
-        ReceiveFlags { peek: flags & libc::MSG_PEEK != 0, truncate: flags & libc::MSG_TRUNC != 0 };
+    let asked = ReceiveFlags {
+        peek: flags & libc::MSG_PEEK != 0,
+        truncate: flags & libc::MSG_TRUNC != 0,
+        join_bytes: beside::join_bytes(file, spans.left()),
+    };
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.receive_timeout());
     loop {
         match file.socket.receive_from_with(asked, |piece| spans.fill(piece)) {
             Ok(got) => {
-                return Served::Done(Ok(Received {
+                let mut parts = Parts::at(place);
+                // SAFETY: the caller's promise.
+                let told = unsafe { parts.tell(file, &got) };
+                return Served::Done(told.map(|()| Received {
                     returned: got.bytes,
                     is_cut: got.is_cut,
                     from: got.from,
+                    beside: parts.bytes,
+                    is_beside_cut: parts.is_cut,
                 }));
             }
             Err(Errno::AGAIN) => {}
@@ -46,7 +69,8 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
             Err(Errno::NETDOWN | Errno::CONNRESET | Errno::NOTCONN | Errno::CONNABORTED) => {}
             Err(errno) => return Served::Done(Err(outcome::in_handler(errno))),
         }
-        match of_kernel(fd, spans, flags) {
+        // SAFETY: the caller's promise.
+        match unsafe { of_kernel(fd, spans, place, flags) } {
             Err(Errno::AGAIN) => {}
             other => return Served::Done(other),
         }
@@ -54,13 +78,20 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
             return Served::Done(Err(Errno::AGAIN));
         }
         if file.socket.readiness().contains(Readiness::RDHUP) {
-            return Served::Done(Ok(Received { returned: 0, is_cut: false, from: None }));
+            return Served::Done(Ok(Received {
+                returned: 0,
+                is_cut: false,
+                from: None,
+                beside: 0,
+                is_beside_cut: false,
+            }));
         }
         match wait::on(fd, held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
             Ok(Ended::Replaced) if file.was_renewed() => {
                 return match lookup::socket(fd) {
-                    Some(held) => receive(fd, &held, spans, flags),
+                    // SAFETY: the caller's promise.
+                    Some(held) => unsafe { receive(fd, &held, spans, place, flags) },
                     None => Served::Elsewhere,
                 };
             }
@@ -72,26 +103,38 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
 }
 
 /// What has come by the kernel, without waiting.
-fn of_kernel(fd: c_int, spans: &mut Spans, flags: c_int) -> Result<Received, Errno> {
+///
+/// # Safety
+/// Writing to `place` is the program's wish.
+unsafe fn of_kernel(
+    fd: c_int,
+    spans: &Spans,
+    place: Place,
+    flags: c_int,
+) -> Result<Received, Errno> {
     // SAFETY: all zero are a valid address and header.
     let (mut name, mut header) =
         unsafe { std::mem::zeroed::<(libc::sockaddr_storage, libc::msghdr)>() };
-    let mut payload = vec![0_u8; spans.left()];
-    let mut part = libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() };
+    let mut one = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    // Bytes of our half that found no place went wrong, and nothing is to come behind them.
+    let (parts, count) = spans.untouched(&mut one).ok_or(Errno::FAULT)?;
     header.msg_name = (&raw mut name).cast();
     header.msg_namelen = size_of::<libc::sockaddr_storage>() as socklen_t;
-    header.msg_iov = &raw mut part;
-    header.msg_iovlen = 1;
+    (header.msg_iov, header.msg_iovlen) = (parts.cast_mut(), count);
+    (header.msg_control, header.msg_controllen) = (place.start.cast(), place.bytes);
     let flags = flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
-    // SAFETY: everything that it names is ours and lives.
+    // SAFETY: the name is ours; what else it names is the program's.
     let returned = outcome::of_bytes(unsafe { real::recvmsg(fd, &raw mut header, flags) })?;
-    let copied = returned.min(payload.len());
-    spans.put(&payload[..copied])?;
     // SAFETY: the kernel has written so much of it.
     let from =
         unsafe { address::read((&raw const name).cast(), header.msg_namelen) }.ok().flatten();
-    let is_cut = header.msg_flags & libc::MSG_TRUNC != 0;
-    Ok(Received { returned, is_cut, from })
+    Ok(Received {
+        returned,
+        is_cut: header.msg_flags & libc::MSG_TRUNC != 0,
+        from,
+        beside: header.msg_controllen,
+        is_beside_cut: header.msg_flags & libc::MSG_CTRUNC != 0,
+    })
 }
 
 /// recvfrom(2) on a UDP socket of ours.
@@ -107,7 +150,8 @@ pub(crate) unsafe fn recvfrom(
     address_bytes: *mut socklen_t,
 ) -> Served<usize> {
     let family = held.file().map_or(libc::AF_INET, |file| file.family);
-    match receive(fd, held, spans, flags) {
+    // SAFETY: nothing is written to nowhere.
+    match unsafe { receive(fd, held, spans, Place::NOWHERE, flags) } {
         Served::Done(Ok(received)) => {
             // SAFETY: the caller's promise.
             let named = unsafe { put_sender(&received, family, address, address_bytes) };
@@ -127,43 +171,74 @@ pub(crate) fn send(
     flags: c_int,
 ) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
+    let how = Outgoing { to, ..Outgoing::default() };
+    match send_as(fd, held, file, spans, how, flags) {
+        Some(result) => Served::Done(result),
+        None => Served::Done(by_kernel(fd, file, spans, to, flags)),
+    }
+}
+
+/// Sends a datagram through the data plane as `how` says; nothing: it is for the kernel's half.
+pub(crate) fn send_as(
+    fd: c_int,
+    held: &Held,
+    file: &File,
+    spans: &Spans,
+    mut how: Outgoing,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
     if flags & libc::MSG_OOB != 0 {
-        return Served::Done(Err(Errno::OPNOTSUPP));
+        return Some(Err(Errno::OPNOTSUPP));
     }
     let has_more = flags & libc::MSG_MORE != 0;
     if file.goes_on(has_more) || has_more {
         // The kernel's half puts the datagram together.
-        return Served::Done(by_kernel(fd, file, spans, to, flags));
+        return None;
     }
+    let of_socket = u16::try_from(file.socket.option(SocketOption::SegmentBytes)).ok();
+    how.segment_bytes = how.segment_bytes.or(of_socket.and_then(NonZeroU16::new));
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.send_timeout());
     loop {
         let mut attempt = *spans;
         let bytes = attempt.left();
-        if bytes > file.socket.payload_max() {
-            return Served::Done(by_kernel(fd, file, spans, to, flags));
+        if !fits(file, bytes, &how) {
+            return None;
         }
-        match file.socket.send_to_with(bytes, to, |piece| attempt.empty(piece)) {
+        match file.socket.send_as_with(&how, bytes, |piece| attempt.empty(piece)) {
             // Where there is no way for us there may be one for the kernel, whose socket has the
-            // same port.
+            // same port; and so while the ring is too short for what is to be cut.
             Err(
                 Errno::NETDOWN
                 | Errno::NETUNREACH
                 | Errno::HOSTUNREACH
                 | Errno::NOTCONN
                 | Errno::CONNRESET
-                | Errno::CONNABORTED,
-            ) => return Served::Done(by_kernel(fd, file, spans, to, flags)),
+                | Errno::CONNABORTED
+                | Errno::NOBUFS,
+            ) => return None,
             Err(Errno::AGAIN) if may_wait => {}
-            other => return Served::Done(other.map_err(outcome::in_handler)),
+            other => return Some(other.map_err(outcome::in_handler)),
         }
         match wait::on(fd, held, Readiness::OUT, deadline) {
             Ok(Ended::Look) => {}
-            Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
-            Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
-            Err(errno) => return Served::Done(Err(errno)),
+            Ok(Ended::Replaced) => return Some(Err(Errno::BADF)),
+            Ok(Ended::TimedOut) => return Some(Err(Errno::AGAIN)),
+            Err(errno) => return Some(Err(errno)),
         }
     }
+}
+
+/// Segments of one call, at most: UDP_MAX_SEGMENTS of older kernels. What has more is for the
+/// kernel to send or to refuse.
+const SEGMENTS_MAX: usize = 64;
+
+/// Whether what is to be sent fits into packets of ours, and comes from an address of ours.
+fn fits(file: &File, bytes: usize, how: &Outgoing) -> bool {
+    let each = how.segment_bytes.map_or(bytes, |segment| usize::from(segment.get()).min(bytes));
+    each <= file.socket.payload_max()
+        && bytes <= each * SEGMENTS_MAX
+        && how.from.is_none_or(|from| file.socket.may_send_from(from))
 }
 
 /// Sends a datagram by the kernel's half, which has the same port, and cuts what is too long for a

@@ -6,6 +6,7 @@ use calisto_client::sockets::SocketOption;
 use libc::{c_int, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 
+use crate::calls::beside;
 use crate::entry::file::File;
 use crate::system::{copy, kernel_socket, real};
 
@@ -131,6 +132,9 @@ pub(crate) fn from_kernel(fd: c_int, file: &File) {
         if let Some(value) = value.filter(|_| value != *default) {
             file.socket.set_option(option, value as u32);
         }
+    }
+    if !is_stream {
+        beside::follow(fd, file);
     }
     if is_stream && kernel_socket::number(fd, libc::IPPROTO_TCP, TCP_INQ) == Some(1) {
         file.set_tells_unread(true);

@@ -1,14 +1,16 @@
 //! sendmsg(2) and recvmsg(2): bytes with addresses, and descriptors that go from process to
 //! process.
 
+use calisto_client::sockets::Outgoing;
 use libc::{c_int, cmsghdr, msghdr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
+use crate::calls::beside::{self, Parts, Place};
 use crate::calls::inherit::TCP_INQ;
 use crate::calls::served::Served;
 use crate::calls::spans::Spans;
 use crate::calls::{datagram, receive, send, udp};
-use crate::entry::descriptors;
+use crate::entry::{Held, descriptors};
 
 use crate::entry::file::{File, Kind};
 use crate::process::{inherited, lookup};
@@ -79,8 +81,11 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
     };
     let mut told = 0;
     let mut name_bytes = 0;
+    let mut beside = 0;
     let returned = if file.kind == Kind::Datagram {
-        let received = match datagram::receive(fd, &held, &mut spans, flags) {
+        let place = Place::of(&header);
+        // SAFETY: the caller's promise.
+        let received = match unsafe { datagram::receive(fd, &held, &mut spans, place, flags) } {
             Served::Done(Ok(received)) => received,
             Served::Done(Err(errno)) => return Served::Done(Err(errno)),
             Served::Elsewhere => return Served::Elsewhere,
@@ -88,6 +93,10 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
         if received.is_cut {
             told |= libc::MSG_TRUNC;
         }
+        if received.is_beside_cut {
+            told |= libc::MSG_CTRUNC;
+        }
+        beside = received.beside;
         name_bytes = header.msg_namelen;
         // SAFETY: the caller's promise; the length is ours.
         let named = unsafe {
@@ -111,14 +120,16 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
     if file.kind == Kind::Stream && flags & libc::MSG_OOB != 0 && returned > 0 {
         told |= libc::MSG_OOB;
     }
-    let mut beside = 0;
     if file.kind == Kind::Stream && file.tells_unread() {
+        let mut parts = Parts::at(Place::of(&header));
+        let left = c_int::try_from(file.socket.unread_bytes()).unwrap_or(c_int::MAX);
         // SAFETY: the caller's promise.
-        match unsafe { put_unread(file, &header) } {
-            Ok(Some(bytes)) => beside = bytes,
-            Ok(None) => told |= libc::MSG_CTRUNC,
-            Err(errno) => return Served::Done(Err(errno)),
+        let put = unsafe { parts.put(libc::IPPROTO_TCP, TCP_INQ, &left.to_ne_bytes()) };
+        if let Err(errno) = put {
+            return Served::Done(Err(errno));
         }
+        beside = parts.bytes;
+        told |= if parts.is_cut { libc::MSG_CTRUNC } else { 0 };
     }
     // SAFETY: the caller's promise.
     let written = unsafe {
@@ -129,33 +140,8 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
     Served::Done(written.map(|()| returned))
 }
 
-/// Says beside a message how many bytes are left, where the program has asked for it; how many
-/// bytes that takes. Nothing: they do not fit.
-///
-/// # Safety
-/// Writing beside the message is the program's wish.
-unsafe fn put_unread(file: &File, header: &msghdr) -> Result<Option<usize>, Errno> {
-    const PART: usize = size_of::<cmsghdr>() + size_of::<c_int>();
-    if header.msg_controllen < PART || header.msg_control.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: all zero is a valid header.
-    let mut part = unsafe { std::mem::zeroed::<cmsghdr>() };
-    part.cmsg_len = PART;
-    part.cmsg_level = libc::IPPROTO_TCP;
-    part.cmsg_type = TCP_INQ;
-    let left = c_int::try_from(file.socket.unread_bytes()).unwrap_or(c_int::MAX);
-    let to = header.msg_control.cast::<u8>();
-    // SAFETY: there is room for both.
-    unsafe {
-        copy::put(to.cast(), &part)?;
-        copy::put(to.add(size_of::<cmsghdr>()).cast(), &left)?;
-    }
-    Ok(Some(PART.next_multiple_of(size_of::<usize>()).min(header.msg_controllen)))
-}
-
-/// Sends on a socket of ours. What stands beside the bytes of a datagram (its class, its source,
-/// the length of its segments) is the kernel's half to heed, which has the same port.
+/// Sends on a socket of ours. What stands beside the bytes of a datagram and is not known here is
+/// the kernel's half to heed, which has the same port.
 ///
 /// # Safety
 /// Reading the message and its buffers is the program's wish.
@@ -175,7 +161,14 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
     };
     if file.kind == Kind::Datagram && header.msg_controllen >= size_of::<cmsghdr>() {
         // SAFETY: the caller's promise.
-        return Served::Done(unsafe { by_kernel(fd, file, header, flags) });
+        return Served::Done(
+            match unsafe { send_beside(fd, &held, file, &spans, &header, flags) } {
+                Ok(Some(result)) => result,
+                // SAFETY: the caller's promise.
+                Ok(None) => unsafe { by_kernel(fd, file, header, flags) },
+                Err(errno) => Err(errno),
+            },
+        );
     }
     if file.kind == Kind::Datagram {
         let (name, bytes) = (header.msg_name.cast_const().cast(), header.msg_namelen);
@@ -183,6 +176,41 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
         return unsafe { datagram::sendto(fd, &held, &mut spans, flags, name, bytes) };
     }
     send::stream(fd, &held, spans.left(), flags, |piece| spans.empty(piece))
+}
+
+/// Sends a datagram with what stands beside it through the data plane; nothing: that is for the
+/// kernel's half.
+///
+/// # Errors
+/// EFAULT.
+///
+/// # Safety
+/// Reading the message and its buffers is the program's wish.
+unsafe fn send_beside(
+    fd: c_int,
+    held: &Held,
+    file: &File,
+    spans: &Spans,
+    header: &msghdr,
+    flags: c_int,
+) -> Result<Option<Result<usize, Errno>>, Errno> {
+    let name = header.msg_name.cast_const().cast::<libc::sockaddr>();
+    let bytes = header.msg_namelen;
+    let to = match name.is_null() || bytes == 0 {
+        true => None,
+        // SAFETY: the caller's promise.
+        false => match unsafe { address::read(name, bytes)? } {
+            Some(to) if address::is_ours(to) => Some(to),
+            _ => return Ok(None),
+        },
+    };
+    let Some(peer) = to.or_else(|| file.socket.peer_address()) else { return Ok(None) };
+    let mut how = Outgoing { to, ..Outgoing::default() };
+    // SAFETY: the caller's promise.
+    if !unsafe { beside::leaving(header, peer.is_ipv4(), &mut how)? } {
+        return Ok(None);
+    }
+    Ok(datagram::send_as(fd, held, file, spans, how, flags))
 }
 
 /// Sends a datagram by the kernel's half, which does not know a peer that ours is connected to.

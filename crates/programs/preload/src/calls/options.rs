@@ -5,7 +5,7 @@ use libc::{c_int, c_ulong, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 
 use crate::calls::kernel_options::{self, Given};
-use crate::calls::{alarm, inherit, tcp_info};
+use crate::calls::{alarm, beside, inherit, tcp_info};
 use crate::entry::Held;
 use crate::entry::file::{File, Kind};
 use crate::process::lookup;
@@ -130,6 +130,9 @@ unsafe fn follow(
         (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => {
             let on = kernel_socket::number(fd, level, name).unwrap_or(1) != 0;
             inherit::quick_ack(file, on);
+        }
+        _ if file.kind == Kind::Datagram && beside::is_about_it(level, name) => {
+            beside::follow(fd, file);
         }
         (libc::IPPROTO_TCP, inherit::TCP_INQ) => {
             let yes = kernel_socket::number(fd, level, name).unwrap_or(0) != 0;

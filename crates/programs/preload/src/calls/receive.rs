@@ -4,6 +4,7 @@ use calisto_client::sockets::{GIVEN_TO_KERNEL, Readiness, ReceiveFlags, SocketOp
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
+use crate::calls::beside::Place;
 use crate::calls::datagram;
 use crate::calls::served::Served;
 use crate::calls::spans::Spans;
@@ -214,7 +215,9 @@ fn receive(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
         return Served::Elsewhere;
     }
     if held.file().is_some_and(|file| file.kind == Kind::Datagram) {
-        return match datagram::receive(fd, &held, spans, flags) {
+        // SAFETY: nothing is written to nowhere.
+        let received = unsafe { datagram::receive(fd, &held, spans, Place::NOWHERE, flags) };
+        return match received {
             Served::Done(result) => Served::Done(result.map(|received| received.returned)),
             Served::Elsewhere => Served::Elsewhere,
         };

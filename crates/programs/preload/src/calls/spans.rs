@@ -84,6 +84,19 @@ impl Spans {
         self.left
     }
 
+    /// The buffers themselves, for a call of the kernel; `one` has room for a single one. None:
+    /// some of them are used already.
+    pub(crate) fn untouched(&self, one: &mut iovec) -> Option<(*const iovec, usize)> {
+        if self.left != self.whole {
+            return None;
+        }
+        if self.start.is_null() && self.bytes == 0 {
+            return Some((self.next, self.count));
+        }
+        *one = iovec { iov_base: self.start.cast(), iov_len: self.bytes };
+        Some((std::ptr::from_ref(one), 1))
+    }
+
     /// Bytes of all together.
     pub(crate) fn whole(&self) -> usize {
         self.whole

@@ -139,16 +139,9 @@ fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) -> bool {
 
 /// Whether the program wants nothing beside the bytes that only the kernel can tell.
 fn is_plain_udp(fd: c_int, family: c_int) -> bool {
-    let beside: &[(c_int, c_int)] = &[
-        (libc::IPPROTO_IP, libc::IP_PKTINFO),
-        (libc::IPPROTO_IP, libc::IP_RECVERR),
-        (libc::IPPROTO_IP, libc::IP_RECVTTL),
-        (libc::IPPROTO_IP, libc::IP_RECVTOS),
-        (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
-        (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
-        (libc::SOL_SOCKET, libc::SO_BROADCAST),
-    ];
-    let of_v6: &[(c_int, c_int)] = &[(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)];
+    let beside: &[(c_int, c_int)] =
+        &[(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::SOL_SOCKET, libc::SO_BROADCAST)];
+    let of_v6: &[(c_int, c_int)] = &[(libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
     let of_v6 = if family == libc::AF_INET6 { of_v6 } else { &[] };
     beside
         .iter()

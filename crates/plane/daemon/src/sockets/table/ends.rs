@@ -42,6 +42,8 @@ impl SocketTable {
                 self.network.sources.renumber(from, to);
                 self.network.firewall.renumber(from, to);
                 self.claimed.rights.renumber(from, to);
+                let interfaces = self.network.neighbours.interfaces();
+                self.table_config.command_queue.command(&Command::Interfaces(interfaces));
             }
         }
         if changed.links || changed.addresses || changed.routes {
@@ -50,9 +52,10 @@ impl SocketTable {
         self.tend_sources(now);
         if changed.links || changed.addresses {
             self.follow_addresses(claims);
-            let addresses = self.network.neighbours.host_addresses();
+            let neighbours = &self.network.neighbours;
+            let (all, served) = (neighbours.host_addresses(), neighbours.addresses());
             for app in self.apps.iter() {
-                app.streams.server.memory().set_host_addresses(addresses);
+                app.streams.server.memory().set_host_addresses(all, served);
             }
         }
         self.tend_pending(now);

@@ -10,6 +10,7 @@ use attach::{FallbackReason, Reply};
 use base::Nanos;
 use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use shm::sockets::{Asks, Kind};
 use stack::{Command, Datagrams};
 use sys::socket;
@@ -28,16 +29,18 @@ use super::super::waiting::Unresolved;
 use super::SocketTable;
 use crate::attach_server_counters::AttachServerEvent;
 
-/// Bytes of a receive ring, as a logarithm: as much as Linux gives a socket.
+/// Bytes of a receive ring, as logarithms: as much as Linux gives a socket, and at most.
 const RECEIVE_LOG2: u8 = 18;
+const RECEIVE_LOG2_MAX: u8 = 22;
 
 /// Looks whether a socket that its program has closed is gone, at most, and the time between two:
 /// some twenty milliseconds, which the others who call the attach server wait at most.
 const ENDED_LOOKS: u32 = 200;
 const ENDED_EVERY: Duration = Duration::from_micros(50);
 
-/// Bytes of a send ring at first, and at most, as logarithms.
-const SEND_LOG2: u8 = 16;
+/// Bytes of a send ring at first, and at most, as logarithms: what UDP_SEGMENT cuts has room at
+/// once.
+const SEND_LOG2: u8 = 18;
 const SEND_LOG2_MAX: u8 = 20;
 
 impl SocketTable {
@@ -132,6 +135,8 @@ impl SocketTable {
         let datagrams = set_up(app, examined, remote, payload_max, sources)?;
         let slot = datagrams.slot;
         let generation = app.streams.server.generation(slot);
+        let interfaces = self.network.neighbours.interfaces();
+        self.table_config.command_queue.command(&Command::Interfaces(interfaces));
         self.table_config.command_queue.command(&Command::Bind(Arc::new(datagrams)));
         // Until then the kernel's socket takes what comes.
         self.table_config.await_workers();
@@ -251,7 +256,9 @@ fn set_up(
     let server = &app.streams.server;
     let slot = server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
     let heap = server.heap();
-    let rings = match (heap.lend(RECEIVE_LOG2), heap.lend(SEND_LOG2)) {
+    let wished = sockopt::socket_recv_buffer_size(&examined.socket).unwrap_or(0);
+    let receive = heap.lend(receive_log2(wished)).or_else(|| heap.lend(RECEIVE_LOG2));
+    let rings = match (receive, heap.lend(SEND_LOG2)) {
         (Some(receive), Some(send)) => (receive, send),
         (receive, send) => {
             receive.into_iter().chain(send).for_each(|ring| heap.take_back(ring));
@@ -272,10 +279,30 @@ fn set_up(
         words.state.store(Kind::Datagram as u32, Ordering::Release);
     }
     let (streams, local) = (Arc::clone(&app.streams), examined.local);
-    Ok(Datagrams::new(streams, slot, local, remote, payload_max, sources, rings))
+    let made = Datagrams::new(streams, slot, local, remote, payload_max, sources, rings);
+    Ok(made.numbered_from(sys::random::bytes().map_or(0, u16::from_ne_bytes)))
+}
+
+/// The receive ring of a socket with that SO_RCVBUF, which is no more than the host's
+/// net.core.rmem_max allows.
+fn receive_log2(wished_bytes: usize) -> u8 {
+    let log2 = wished_bytes.checked_next_power_of_two().map_or(u32::MAX, usize::trailing_zeros);
+    let most = u32::from(RECEIVE_LOG2_MAX);
+    log2.clamp(RECEIVE_LOG2.into(), most) as u8
 }
 
 /// The longest payload in a packet of `mtu` bytes.
 fn payload_max(mtu: u16, is_v6: bool) -> usize {
     usize::from(mtu).saturating_sub(if is_v6 { 40 + 8 } else { 20 + 8 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_longer_receive_buffer_gets_a_longer_ring_up_to_a_bound() {
+        let log2 = [0, 212_992, 262_145, 425_984, 8 << 20, usize::MAX].map(receive_log2);
+        assert_eq!(log2, [18, 18, 19, 19, 22, 22]);
+    }
 }

@@ -57,9 +57,9 @@ fn datagrams_that_nobody_reads_are_dropped_and_counted_and_a_way_is_asked_for() 
     for _ in 0..10 {
         bench.pass(vec![packet(9, &[1; 1000])]);
     }
-    assert_eq!(app.words(slot).rx_tail.load(Ordering::Relaxed), 3 * 1040, "three fit");
+    assert_eq!(app.words(slot).rx_tail.load(Ordering::Relaxed), 3 * 1056, "three fit");
     let remote = "10.9.9.9:53".parse().expect("an address");
-    let record = Record { payload: 2, remote: Some(remote), local: None };
+    let record = Record { payload: 2, remote: Some(remote), ..Record::default() };
     app.write(slot, &[&record.encode()[..], b"hi\0\0\0\0\0\0"].concat());
     let unresolved = SocketEvent::Unresolved { remote: remote.ip(), user: 1000 };
     bench.turns(3);
@@ -85,9 +85,9 @@ fn datagrams_that_cannot_leave_are_dropped_each_under_its_name() {
     let long = Record {
         payload: 1473,
         remote: Some("10.0.0.1:53".parse().expect("an address")),
-        local: None,
+        ..Record::default()
     };
-    let aimless = Record { payload: 0, remote: None, local: None };
+    let aimless = Record { payload: 0, remote: None, ..Record::default() };
     let mut bytes = long.encode().to_vec();
     bytes.resize(Record::bytes(1473), 0);
     bytes.extend(aimless.encode());
@@ -113,4 +113,48 @@ fn a_socket_of_ipv6_alone_leaves_datagrams_of_ipv4_to_the_other_one_of_its_port(
     bench.pass(vec![packet(9, b"of IPv4")]);
     let tail = |slot| app.words(slot).rx_tail.load(Ordering::Acquire);
     assert_eq!((tail(of_v4), tail(of_v6)), (Record::bytes(7) as u64, 0));
+}
+
+/// Class, hop limit, and the word with the flag that forbids cuts, of a packet of IPv4.
+fn ip_of(packet: &[u8]) -> (u8, u8, u16) {
+    (packet[15], packet[22], u16::from_be_bytes([packet[20], packet[21]]))
+}
+
+#[test]
+fn a_datagram_says_how_it_leaves_and_how_it_came() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    app.command_queue.command(&Command::Interfaces([(base::PortId(0), 17)].into()));
+    bench.turns(2);
+    let mut marked = packet(9, b"marked");
+    (marked[15], marked[22]) = (0b10_1011, 5);
+    (marked[24], marked[25]) = (0, 0);
+    let sum = wire::checksum::of(&marked[14..34]);
+    marked[24..26].copy_from_slice(&sum.to_be_bytes());
+    bench.pass(vec![marked]);
+    let header = app.read(slot, HEADER_BYTES);
+    let came = Record::decode(header.as_slice().try_into().expect("whole")).expect("honest");
+    assert_eq!((came.class, came.hop_limit, came.interface), (Some(0b10_1011), Some(5), 17));
+    assert!(came.came_at > 0 && came.came_at <= bench.now.0);
+    app.read(slot, 8);
+
+    let (remote, local) = (came.remote, came.local);
+    let plain = Record { payload: 0, remote, local, ..Record::default() };
+    let said = Record { class: Some(3), hop_limit: Some(9), ..plain };
+    // What no honest program asks for.
+    let nowhere = Record { hop_limit: Some(0), ..plain };
+    app.write(slot, &[plain.encode(), said.encode(), nowhere.encode()].concat());
+    app.words(slot).set_option(SlotOption::TypeOfService, 16);
+    let left: Vec<_> = (0..3).flat_map(|_| bench.pass(Vec::new())).collect();
+    let left: Vec<_> = left.iter().map(|packet| ip_of(packet)).collect();
+    assert_eq!(left, [(16, 64, 0x4000), (3, 9, 0x4000), (16, 64, 0x4000)], "not to be cut");
+
+    app.words(slot).set_option(SlotOption::MayBeCut, 1);
+    app.write(slot, &[plain.encode(), plain.encode()].concat());
+    let left: Vec<_> = (0..3).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert!(left.iter().all(|packet| ip_of(packet) == (16, 64, 0)), "routers may cut it");
+    let numbers: Vec<_> = left.iter().map(|packet| (packet[18], packet[19])).collect();
+    assert_eq!(numbers.len(), 2);
+    assert_ne!(numbers[0], numbers[1], "each has its own number");
+    assert!(left.iter().all(|packet| wire::checksum::of(&packet[14..34]) == 0));
 }

@@ -12,7 +12,7 @@ fn close(app: &App, slot: u32, is_abort: bool) {
 /// A datagram in an application's ring.
 fn record(remote: &str, payload: &[u8]) -> Vec<u8> {
     let remote = Some(remote.parse().expect("an address"));
-    let record = Record { payload: payload.len() as u32, remote, local: None };
+    let record = Record { payload: payload.len() as u32, remote, ..Record::default() };
     let mut bytes = [&record.encode()[..], payload].concat();
     bytes.resize(Record::bytes(payload.len()), 0);
     bytes
@@ -110,8 +110,10 @@ fn all_datagrams_that_were_written_before_a_close_leave() {
         let slot = datagrams(&app);
         bench.turns(2);
         bench.pass(vec![packet(9, b"here I am")]);
-        for at in 0..80_u8 {
-            app.write(slot, &record("10.0.0.1:9", &[at]));
+        // More than leave in one turn, and as many as the ring has room for.
+        let ports = 9..81;
+        for port in ports.clone() {
+            app.write(slot, &record(&format!("10.0.0.1:{port}"), &[]));
         }
         if is_asked {
             app.ask(slot, Asks::CLOSE);
@@ -126,10 +128,10 @@ fn all_datagrams_that_were_written_before_a_close_leave() {
                 resolve(&app, "10.0.0.1");
             }
         }
-        let mut sent: Vec<_> = sent.iter().map(|packet| payload_of(packet).1).collect();
+        let mut sent: Vec<_> = sent.iter().map(|packet| payload_of(packet).0).collect();
         // The other worker may be ahead with what came last.
         sent.sort_unstable();
-        assert_eq!(sent, (0..80).map(|at| vec![at]).collect::<Vec<_>>());
+        assert_eq!(sent, ports.collect::<Vec<u16>>());
         assert_eq!(app.streams.server.slots_taken(), 1);
         assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
     }
@@ -259,7 +261,7 @@ fn a_datagram_leaves_from_no_address_but_those_that_its_user_may_have() {
     let remote = Some("10.0.0.1:9".parse().expect("an address"));
     for own in ["10.0.0.3", "192.0.2.1", "10.0.0.2"] {
         let local = Some(own.parse().expect("an address"));
-        app.write(slot, &Record { payload: 0, remote, local }.encode());
+        app.write(slot, &Record { remote, local, ..Record::default() }.encode());
     }
     // By a way on which others have another address.
     let remote = "10.9.9.9".parse().expect("an address");

@@ -275,7 +275,7 @@ impl Play {
             3..6 => {
                 let payload = lots.below(1472);
                 let remote = Some(std::net::SocketAddr::from(([10, 0, 0, 1], 9)));
-                let mut bytes = Record { payload, remote, local: None }.encode().to_vec();
+                let mut bytes = Record { payload, remote, ..Record::default() }.encode().to_vec();
                 bytes.resize(Record::bytes(payload as usize), self.step);
                 app.write_whole(slot, &bytes);
             }

@@ -14,7 +14,7 @@ fn send_datagrams(payload_bytes: u32) -> u64 {
     // So that the way to the peer is known.
     bench.pass(vec![packet(9, b"hello")]);
     let remote = Some("10.0.0.1:9".parse().expect("an address"));
-    let record = Record { payload: payload_bytes, remote, local: None };
+    let record = Record { payload: payload_bytes, remote, ..Record::default() };
     let mut bytes = record.encode().to_vec();
     bytes.resize(Record::bytes(payload_bytes as usize), 7);
     let mut sent = 0;

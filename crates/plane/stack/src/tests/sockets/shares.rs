@@ -101,8 +101,11 @@ fn a_user_with_sixty_busy_sockets_leaves_the_others_their_share_of_frames() {
     slots.push((&other, datagrams_on(&other, 2000)));
     bench.turns(2);
     bench.pass(vec![packet(9, b"hello")]);
-    let record =
-        Record { payload: 8, remote: Some("10.0.0.1:9".parse().expect("an address")), local: None };
+    let record = Record {
+        payload: 8,
+        remote: Some("10.0.0.1:9".parse().expect("an address")),
+        ..Record::default()
+    };
     let bytes = [&record.encode()[..], &[7; 8]].concat();
     let mut sent = std::collections::BTreeMap::new();
     for _ in 0..400 {

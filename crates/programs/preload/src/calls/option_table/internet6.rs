@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = rows! {
     20 IPV6_ADD_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
     21 IPV6_DROP_MEMBERSHIP Kernel Kernel "multicast goes by the kernel's half";
     22 IPV6_ROUTER_ALERT Kernel Kernel "of raw sockets";
-    23 IPV6_MTU_DISCOVER Falls Falls "carried out: WANT, DO and PROBE; our packets are never cut on their way";
+    23 IPV6_MTU_DISCOVER Falls Carried "of TCP, WANT, DO and PROBE are carried out; what is longer than a packet is the kernel's to cut or to refuse";
     24 IPV6_MTU Falls Falls "read, it is carried out";
     25 IPV6_RECVERR Falls Falls "there is no queue of errors";
     26 IPV6_V6ONLY Carried Carried "";
@@ -42,9 +42,9 @@ pub(super) const ROWS: &[Row] = rows! {
     46 MCAST_JOIN_SOURCE_GROUP Kernel Kernel "multicast goes by the kernel's half";
     47 MCAST_LEAVE_SOURCE_GROUP Kernel Kernel "multicast goes by the kernel's half";
     48 MCAST_MSFILTER Kernel Kernel "multicast goes by the kernel's half";
-    49 IPV6_RECVPKTINFO Kernel Falls "without meaning for TCP";
+    49 IPV6_RECVPKTINFO Kernel Carried "without meaning for TCP";
     50 IPV6_PKTINFO Falls Falls "";
-    51 IPV6_RECVHOPLIMIT Kernel Falls "";
+    51 IPV6_RECVHOPLIMIT Kernel Carried "";
     52 IPV6_HOPLIMIT Kernel Kernel "of a message alone";
     53 IPV6_RECVHOPOPTS Kernel Falls "";
     54 IPV6_HOPOPTS Falls Falls "our packets have no extension headers";
@@ -56,12 +56,12 @@ pub(super) const ROWS: &[Row] = rows! {
     60 IPV6_RECVPATHMTU Kernel Falls "";
     61 IPV6_PATHMTU Kernel Kernel "read, ENOTCONN where the kernel's half is not connected";
     62 IPV6_DONTFRAG Kernel Kernel "what is too long for a packet is the kernel's to refuse";
-    66 IPV6_RECVTCLASS Kernel Falls "";
+    66 IPV6_RECVTCLASS Kernel Carried "";
     67 IPV6_TCLASS Carried Carried "of IPv6";
     70 IPV6_AUTOFLOWLABEL Told Told "our packets have the flow label 0";
     72 IPV6_ADDR_PREFERENCES Falls Falls "";
     73 IPV6_MINHOPCOUNT Falls Falls "";
-    74 IPV6_RECVORIGDSTADDR Kernel Falls "";
+    74 IPV6_RECVORIGDSTADDR Kernel Carried "";
     75 IPV6_TRANSPARENT Falls Falls "the reason is transparent";
     76 IPV6_UNICAST_IF Falls Falls "the routes are the kernel's";
     77 IPV6_RECVFRAGSIZE Kernel Falls "";

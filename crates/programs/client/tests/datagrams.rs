@@ -1,0 +1,175 @@
+//! Datagrams that are cut when they leave and joined when they come, and what is said beside them.
+
+#[path = "common/streams.rs"]
+mod streams;
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::os::fd::AsFd;
+
+use calisto_client::sockets::{Errno, Outcome, Outgoing, Readiness, ReceiveFlags, Session, Socket};
+use rustix::net::SocketType;
+use shm::sockets::{HEADER_BYTES, Record};
+use streams::{Daemon, kernel_socket};
+
+fn socket(session: &Session) -> Socket {
+    let fd = kernel_socket(SocketType::DGRAM, 0);
+    match session.udp(fd.as_fd(), None).expect("the daemon answers") {
+        Outcome::Ours(socket) => socket,
+        other => panic!("it is not served: {other:?}"),
+    }
+}
+
+fn peer() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 53))
+}
+
+/// The records that stand in a ring one behind the other, each with its payload.
+fn records(mut bytes: &[u8]) -> Vec<(Record, Vec<u8>)> {
+    let mut all = Vec::new();
+    while let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() {
+        let record = Record::decode(header).expect("an honest one");
+        let payload = record.payload as usize;
+        all.push((record, rest[..payload].to_vec()));
+        bytes = &rest[Record::bytes(payload) - HEADER_BYTES..];
+    }
+    all
+}
+
+fn whole(record: &Record, payload: &[u8]) -> Vec<u8> {
+    let record = Record { payload: payload.len() as u32, ..*record };
+    let mut bytes = [&record.encode()[..], payload].concat();
+    bytes.resize(Record::bytes(payload.len()), 0);
+    bytes
+}
+
+/// Everything that waits, each call with room for `room` bytes and asking for joined ones.
+fn joined(socket: &Socket, room: usize) -> Vec<(Vec<u8>, Option<u16>)> {
+    let mut all = Vec::new();
+    loop {
+        let mut bytes = Vec::new();
+        let flags = ReceiveFlags { join_bytes: room, ..ReceiveFlags::default() };
+        let got = socket.receive_from_with(flags, |piece| {
+            let mut copied = vec![0; piece.len().min(room - bytes.len())];
+            let count = piece.copy_out(&mut copied);
+            bytes.extend(copied);
+            Ok(count)
+        });
+        match got {
+            Ok(got) => all.push((bytes, got.segment_bytes)),
+            Err(errno) => {
+                assert_eq!(errno, Errno::AGAIN);
+                return all;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_leaves_as_datagrams_of_one_length_and_all_say_the_same() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let how = Outgoing {
+        to: Some(peer()),
+        from: Some(IpAddr::from([10, 0, 0, 2])),
+        class: Some(2),
+        hop_limit: Some(9),
+        segment_bytes: NonZeroU16::new(100),
+    };
+    let bytes: Vec<u8> = (0..=249).collect();
+    let mut done = 0;
+    let sent = socket.send_as_with(&how, bytes.len(), |piece| {
+        let copied = piece.copy_in(&bytes[done..]);
+        done += copied;
+        Ok(copied)
+    });
+    assert_eq!(sent, Ok(250));
+    let records = records(&daemon.acknowledge(socket.key().1.0));
+    let lengths: Vec<usize> = records.iter().map(|(_, payload)| payload.len()).collect();
+    assert_eq!(lengths, [100, 100, 50]);
+    assert_eq!(records.iter().flat_map(|(_, payload)| payload).copied().collect::<Vec<_>>(), bytes);
+    let is_so = |record: &Record| {
+        record.remote == how.to
+            && record.local == how.from
+            && (record.class, record.hop_limit) == (Some(2), Some(9))
+    };
+    assert!(records.iter().all(|(record, _)| is_so(record)), "{records:?}");
+}
+
+#[test]
+fn what_is_cut_leaves_whole_or_not_at_all() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    let how =
+        Outgoing { to: Some(peer()), segment_bytes: NonZeroU16::new(500), ..Outgoing::default() };
+    let send = |bytes: usize| socket.send_as_with(&how, bytes, |piece| Ok(piece.len()));
+    while send(1000).is_ok() {}
+    assert_eq!(send(1000), Err(Errno::AGAIN));
+    assert_eq!(socket.readiness(), Readiness::EMPTY);
+    let records = records(&daemon.acknowledge(slot));
+    assert!(records.len() > 2 && records.len().is_multiple_of(2), "{} datagrams", records.len());
+    assert_eq!(socket.readiness(), Readiness::OUT);
+    assert_eq!(send(60_000), Err(Errno::NOBUFS), "the kernel's socket has room for it");
+    assert!(daemon.acknowledge(slot).is_empty());
+}
+
+#[test]
+fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    let send = |bytes: &[u8]| socket.send_to(bytes, Some(peer()));
+    while send(&[0; 1000]).is_ok() {}
+    daemon.offer(slot, 20);
+    assert_eq!(socket.readiness(), Readiness::EMPTY);
+    daemon.acknowledge(slot);
+    assert_eq!(socket.readiness(), Readiness::OUT, "it is empty");
+    assert_eq!(send(&[0; 60_000]), Ok(60_000), "the longer one is used");
+}
+
+#[test]
+fn datagrams_of_one_kind_and_length_come_as_one_and_others_do_not() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    let record = Record {
+        remote: Some(peer()),
+        local: Some(IpAddr::from([10, 0, 0, 2])),
+        class: Some(2),
+        hop_limit: Some(64),
+        interface: 3,
+        came_at: 7,
+        ..Record::default()
+    };
+    let later = Record { came_at: 8, ..record };
+    let marked = Record { class: Some(3), ..record };
+    let other = Record { remote: Some(SocketAddr::from(([10, 0, 0, 1], 54))), ..record };
+    for (record, payload) in [
+        (&record, &[1; 100][..]),
+        (&later, &[2; 100]),
+        (&record, &[3; 60]),
+        (&record, &[4; 60]),
+        (&marked, &[5; 60]),
+        (&other, &[6; 60]),
+        (&other, &[7; 90]),
+        (&other, &[]),
+    ] {
+        daemon.deliver(slot, &whole(record, payload));
+    }
+    let lengths = |all: Vec<(Vec<u8>, Option<u16>)>| -> Vec<(usize, Option<u16>)> {
+        all.iter().map(|(bytes, segment)| (bytes.len(), *segment)).collect()
+    };
+    let all = joined(&socket, 1000);
+    assert_eq!(all[0].0, [&[1; 100][..], &[2; 100], &[3; 60]].concat());
+    let expected = [(260, Some(100)), (60, None), (60, None), (60, None), (90, None), (0, None)];
+    assert_eq!(lengths(all), expected);
+    for _ in 0..3 {
+        daemon.deliver(slot, &whole(&record, &[8; 100]));
+    }
+    assert_eq!(lengths(joined(&socket, 250)), [(200, Some(100)), (100, None)], "what fits");
+}
