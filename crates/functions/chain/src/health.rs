@@ -1,6 +1,7 @@
 //! Whether servers of a balancer are well: the control thread asks each now and then, and waits for
 //! none.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 
@@ -12,6 +13,8 @@ use crate::file::{BalancerPart, ChainFile, Check, FunctionPart};
 
 /// Servers that are asked at once: each takes a descriptor.
 const ASKED_MAX: usize = 128;
+/// Servers that have changed are put in force at most so often: one that flaps costs no more.
+const PUT_EVERY: Nanos = Nanos::from_secs(1);
 /// A server that was well has to fail so often in a row not to be.
 const FAILURES: u32 = 2;
 /// Bytes of an answer up to behind its status: `HTTP/1.1 200`.
@@ -21,6 +24,12 @@ const STATUS: usize = 12;
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     servers: Vec<Server>,
+    /// The place of whoever is asked first in the next turn: all are asked in turn, however many
+    /// are silent.
+    hand: usize,
+    /// Places of services of which a server has changed since they were put in force.
+    changed: BTreeSet<usize>,
+    put_at: Nanos,
 }
 
 #[derive(Debug)]
@@ -67,12 +76,14 @@ impl Health {
                     if *check == Check::None {
                         continue;
                     }
-                    let same = before
-                        .servers
-                        .iter()
-                        .find(|other| (other.address, &other.check) == (server.address, check));
+                    let is_same =
+                        |other: &Server| (other.address, &other.check) == (server.address, check);
+                    let at = (place, number);
+                    let mut all = before.servers.iter();
+                    let in_place = before.servers.iter().find(|one| one.at == at && is_same(one));
+                    let same = in_place.or_else(|| all.find(|one| is_same(one)));
                     servers.push(Server {
-                        at: (place, number),
+                        at,
                         address: server.address,
                         every: Nanos::from_secs(*seconds),
                         check: check.clone(),
@@ -84,7 +95,8 @@ impl Health {
                 }
             }
         }
-        Self { servers }
+        let changed = before.changed.clone();
+        Self { servers, hand: 0, changed, put_at: before.put_at }
     }
 
     /// Whether a server may get new flows; one that nobody checks may.
@@ -96,41 +108,72 @@ impl Health {
     /// Asks those whose turn it is and hears who has answered. Says of each that has changed
     /// whether it is well.
     pub(crate) fn turn(&mut self, now: Nanos, mut changed: impl FnMut(SocketAddrV4, bool)) {
-        let mut asked = self.servers.iter().filter(|server| server.asked.is_some()).count();
+        let mut asked = 0;
         for server in &mut self.servers {
-            let outcome = match &mut server.asked {
-                Some(one) => one.look(&server.check, now),
-                None if now >= server.next && asked < ASKED_MAX => {
-                    server.next = now + server.every;
-                    asked += 1;
-                    match begin(server.address) {
-                        Ok(stream) => {
-                            let until = now + server.every;
-                            let answer = Vec::with_capacity(STATUS);
-                            server.asked = Some(Asked { stream, until, is_sent: false, answer });
-                            Outcome::Waiting
-                        }
-                        Err(_) => Outcome::Failed,
-                    }
-                }
-                None => Outcome::Waiting,
-            };
-            let is_well = match outcome {
-                Outcome::Waiting => continue,
-                Outcome::Well => {
-                    server.failures = 0;
-                    true
-                }
-                Outcome::Failed => {
-                    server.failures += 1;
-                    server.is_well && server.failures < FAILURES
-                }
-            };
-            server.asked = None;
-            if is_well != server.is_well {
-                server.is_well = is_well;
-                changed(server.address, is_well);
+            let Some(one) = &mut server.asked else { continue };
+            match one.look(&server.check, now) {
+                Outcome::Waiting => asked += 1,
+                outcome => server.take(&outcome, &mut self.changed, &mut changed),
             }
+        }
+        let count = self.servers.len();
+        let first = self.hand;
+        for place in (first..count).chain(0..first.min(count)) {
+            if asked == ASKED_MAX {
+                break;
+            }
+            let server = &mut self.servers[place];
+            if server.asked.is_some() || now < server.next {
+                continue;
+            }
+            server.next = now + server.every;
+            self.hand = place + 1;
+            match begin(server.address) {
+                Ok(stream) => {
+                    asked += 1;
+                    let until = now + server.every;
+                    let answer = Vec::with_capacity(STATUS);
+                    server.asked = Some(Asked { stream, until, is_sent: false, answer });
+                }
+                Err(_) => server.take(&Outcome::Failed, &mut self.changed, &mut changed),
+            }
+        }
+    }
+
+    /// The services of which a server has changed, when they are to be put in force.
+    pub(crate) fn take_changed(&mut self, now: Nanos) -> Option<BTreeSet<usize>> {
+        if self.changed.is_empty() || now < self.put_at + PUT_EVERY {
+            return None;
+        }
+        self.put_at = now;
+        Some(std::mem::take(&mut self.changed))
+    }
+}
+
+impl Server {
+    /// What has come of a question.
+    fn take(
+        &mut self,
+        outcome: &Outcome,
+        services: &mut BTreeSet<usize>,
+        changed: &mut impl FnMut(SocketAddrV4, bool),
+    ) {
+        let is_well = match outcome {
+            Outcome::Waiting => return,
+            Outcome::Well => {
+                self.failures = 0;
+                true
+            }
+            Outcome::Failed => {
+                self.failures = self.failures.saturating_add(1);
+                self.is_well && self.failures < FAILURES
+            }
+        };
+        self.asked = None;
+        if is_well != self.is_well {
+            self.is_well = is_well;
+            services.insert(self.at.0);
+            changed(self.address, is_well);
         }
     }
 }

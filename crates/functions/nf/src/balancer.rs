@@ -50,6 +50,7 @@
 mod counters;
 mod flows;
 mod packet;
+mod restore;
 mod ring;
 mod service;
 mod tell;
@@ -59,13 +60,13 @@ use shm::{Batch, Frame};
 use wire::tcp;
 
 use crate::rewrite::{End, Side, write_end};
-use crate::track::{Fragments, Packet, Tuple};
+use crate::track::{Fragments, Packet};
 use crate::{Function, Verdict, Verdicts};
 
 pub use counters::BalancerCounters;
 use counters::Stop;
 use flows::{Flow, Flows, Stage};
-use packet::{Ends, destination_of, mapped, wrap};
+use packet::{Ends, destination_of, wrap};
 use service::Running;
 pub use service::{Forwarding, SERVERS_MAX, SERVICES_MAX, Server, Service, WEIGHT_MAX};
 
@@ -96,6 +97,9 @@ pub struct Balancer {
     flows: Flows,
     /// Where later fragments of a packet go: to a server, or back as from a service.
     pieces: Fragments<Piece>,
+    /// The service that later fragments are for which leave to a server by its link address,
+    /// whoever cut them: by what they say as they leave.
+    leaving: Fragments<u32>,
     /// The number of the last packet that a server got inside another one.
     identification: u16,
     servers_well: usize,
@@ -116,9 +120,19 @@ impl Balancer {
     /// Shares these services; `is_well` says of each service and server, by their places, whether
     /// it may get new flows.
     pub fn new(settings: &BalancerSettings, is_well: impl Fn(usize, usize) -> bool) -> Self {
+        Self::with_rings(settings, is_well, |_| true)
+    }
+
+    /// The same; services that `has_ring` names not are to go on with the ring of before.
+    fn with_rings(
+        settings: &BalancerSettings,
+        is_well: impl Fn(usize, usize) -> bool,
+        has_ring: impl Fn(usize) -> bool,
+    ) -> Self {
         let given = || settings.services.iter().take(SERVICES_MAX).enumerate();
-        let services: Vec<Running> =
-            given().map(|(at, one)| Running::new(one, |server| is_well(at, server))).collect();
+        let services: Vec<Running> = given()
+            .map(|(at, one)| Running::new(one, |to| is_well(at, to), has_ring(at)))
+            .collect();
         let mut by_end: Vec<_> = (0..)
             .zip(&services)
             .map(|(at, one)| ((one.end.0, one.end.1, one.protocol), at))
@@ -145,17 +159,22 @@ impl Balancer {
             addresses,
             flows: Flows::new(settings.flows, settings.seed),
             pieces: Fragments::new(settings.seed.rotate_left(5)),
+            leaving: Fragments::new(settings.seed.rotate_left(11)),
             identification: settings.seed as u16,
             counters: BalancerCounters::default(),
             now: Nanos::ZERO,
         }
     }
 
-    /// The same, to take the place of one with the same number of flows: it has no room for flows
-    /// before.
-    pub fn following(settings: &BalancerSettings, is_well: impl Fn(usize, usize) -> bool) -> Self {
+    /// The same, to take the place of one with the same services and number of flows: it has no
+    /// room for flows before, and rings of its own only of services that `has_changed` names.
+    pub fn following(
+        settings: &BalancerSettings,
+        is_well: impl Fn(usize, usize) -> bool,
+        has_changed: impl Fn(usize) -> bool,
+    ) -> Self {
         let without = BalancerSettings { flows: 1, ..settings.clone() };
-        Self { follows: true, ..Self::new(&without, is_well) }
+        Self { follows: true, ..Self::with_rings(&without, is_well, has_changed) }
     }
 
     /// Goes on with the flows, the rings and the counters of `before`, whose place it takes; flows
@@ -166,6 +185,7 @@ impl Balancer {
         if self.follows || self.flows.room() == before.flows.room() {
             std::mem::swap(&mut self.flows, &mut before.flows);
             std::mem::swap(&mut self.pieces, &mut before.pieces);
+            std::mem::swap(&mut self.leaving, &mut before.leaving);
         }
         for service in &mut self.services {
             if let Some(old) = before.services.iter_mut().find(|old| old.is_like(service)) {
@@ -323,39 +343,6 @@ impl Balancer {
         write_end(frame, Side::Source, End { address, port: Some(port) });
         self.counters.returned += 1;
         Ok(())
-    }
-
-    /// Gives a packet that leaves to a server by its link address the service's back.
-    fn restore(&mut self, frame: &mut Frame, now: Nanos) {
-        let Ok(mut packet) = Packet::read(frame.bytes()) else { return };
-        if let Some(quoted) = packet.quoted_mut().map(|tuple| *tuple) {
-            self.restore_error(frame, &packet, &quoted, now);
-            return;
-        }
-        let protocol = packet.tuple.protocol;
-        let address = if packet.is_later_fragment() {
-            // What it was sent to is known by what its first piece was.
-            let id = packet.fragment.map_or(0, |fragment| fragment.id);
-            let mut all = self.addresses.iter().copied();
-            all.find(|service| {
-                let tuple = Tuple { destination: mapped(*service), ..packet.tuple };
-                let is_here = |server: u32| mapped(server) == packet.tuple.destination;
-                matches!(
-                    self.pieces.find(&tuple, id, now),
-                    Some(Piece::To { server, forwarding: Forwarding::Link }) if is_here(server)
-                )
-            })
-        } else {
-            let Some(Ends { source, destination }) = Ends::of(&packet.tuple) else { return };
-            let service = self.service_of(destination.0, destination.1, protocol);
-            let service = service.filter(|one| one.forwarding == Forwarding::Link);
-            let Some(end) = service.map(|one| one.end) else { return };
-            let flow = Flow { client: source, service: end, protocol };
-            self.flows.find(&flow, now).filter(|one| one.server == destination).map(|_| end.0)
-        };
-        if let Some(address) = address {
-            write_end(frame, Side::Destination, End { address, port: None });
-        }
     }
 
     fn settle(&mut self, done: Result<(), Stop>, verdict: &mut Verdict) {

@@ -261,7 +261,7 @@ impl Firewall {
                         return true;
                     }
                     Err(Refused::Full) => &mut counters.table_full,
-                    Err(Refused::Source) => &mut counters.source_full,
+                    Err(Refused::Source | Refused::Owner) => &mut counters.source_full,
                 }
             }
         };

@@ -23,21 +23,25 @@
 //!                    anybody gets in by a port that is in use; address_and_port
 //!   ports_each       ports of each protocol of one subscriber, 64 to 64512; 2048
 //!   connections      connections that there is room for, 1 to 16777216; 262144
+//!   connections_each of them those that one subscriber has begun, and as many that others began
+//!                    with it ("endpoint"), 1 to 4294967294; 16384
 //!   unanswered_each  of one source, those that nobody has answered, of TCP those whose handshake
 //!                    is not over; 1024
 //!   picks_up         whether TCP connections that began before are taken up; false
 //!
 //! COUNTERS
 //!   outbound, inbound, errors (translated); opened; no_mapping, filtered, table_full, source_full,
-//!   subscriber_full, pool_full, unsupported, invalid_tcp, invalid_window, invalid_icmp,
-//!   invalid_fragment, tiny_fragment, unreadable (dropped); connections, mappings, subscribers.
-//!   Each has a sentence in the statistics.
+//!   share_full, subscriber_full, pool_full, unsupported, invalid_tcp, invalid_window,
+//!   invalid_icmp, invalid_fragment, tiny_fragment, unreadable (dropped); connections_given,
+//!   blocks_given; connections_each, connections, mappings, subscribers. Each has a sentence in the
+//!   statistics.
 //!
 //! STANDARDS
 //!   RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), RFC 6888 (limits of subscribers), RFC 7857
-//!   (sessions end where TCP's do), RFC 6056 (ports are drawn at random), RFC 1624 (checksums are
-//!   updated). TCP in use is kept for 7440 s, opening or closing for 240 s, UDP for 300 s, one that
-//!   was not answered twice for 120 s, ICMP queries for 60 s. Ports of UDP keep their parity.
+//!   (sessions end where TCP's do), RFC 6056 (ports are drawn at random), RFC 6864 (packets that
+//!   may be cut get identifications of ours), RFC 1624 (checksums are updated). TCP in use is kept
+//!   for 7440 s, opening or closing for 240 s, UDP for 300 s, one that was not answered twice for
+//!   120 s, ICMP queries for 60 s. Ports of UDP keep their parity.
 //!
 //! LIMITS
 //!   The chain has one slice, and a router. TCP, UDP and ICMP only. Protocols that name ports or
@@ -46,9 +50,13 @@
 //!   given.
 //!   Hosts outside cannot begin a connection by a port that is not in use. When all connections are
 //!   in use, one of 32 drawn at random gives way that nobody has answered; when all blocks of ports
-//!   are, one in which no mapping was ever answered. A connection takes 112 bytes, a mapping 56, an
-//!   address 900,000.
+//!   are, one in which no mapping was ever answered. Where all that are drawn are in use too, one
+//!   gives way of whoever has most, to whoever has less: so each subscriber has a share, whoever
+//!   works together. A first packet looks at 32 of its subscriber's blocks at most, and the next
+//!   one at others: with more of them, and hardly a free port, it may be dropped. A connection
+//!   takes 112 bytes, a mapping 56, an address 900,000.
 
+mod connections;
 mod counters;
 mod errors;
 mod mappings;
@@ -58,8 +66,8 @@ use base::{Nanos, PortId};
 use shm::{Batch, Frame};
 use wire::ipv4;
 
-use crate::rewrite::{End, Side, write_end};
-use crate::track::{ConnectionId, Fragments, Packet, Refused, Seen, Track, TrackSettings, Tuple};
+use crate::rewrite::{End, Identifications, Side, is_atomic, write_end, write_identification};
+use crate::track::{Fragments, Packet, Track, TrackSettings, Tuple};
 use crate::{Function, Prefix, Verdict, Verdicts};
 
 pub use counters::NatCounters;
@@ -75,9 +83,19 @@ pub struct Nat {
     inside: Vec<(u32, u32)>,
     track: Track,
     mappings: Mappings,
-    /// The addresses that later fragments get: source, destination.
-    pieces: Fragments<[Option<u32>; 2]>,
+    /// What later fragments get.
+    pieces: Fragments<Piece>,
+    identifications: Identifications,
     counters: NatCounters,
+}
+
+/// What the first fragment of a packet got.
+#[derive(Clone, Copy, Debug)]
+enum Piece {
+    /// Another source, and with it a number of ours: two hosts inside may have chosen the same.
+    Source { address: u32, identification: u16 },
+    /// Another destination.
+    Destination { address: u32 },
 }
 
 /// Bytes of the link header.
@@ -110,6 +128,7 @@ impl Nat {
                 seed.rotate_left(3),
             ),
             pieces: Fragments::new(seed.rotate_left(19)),
+            identifications: Identifications::new(seed.rotate_left(37)),
             counters: NatCounters::default(),
             settings: settings.clone(),
         }
@@ -128,6 +147,7 @@ impl Nat {
             std::mem::swap(&mut self.track, &mut before.track);
             std::mem::swap(&mut self.mappings, &mut before.mappings);
             std::mem::swap(&mut self.pieces, &mut before.pieces);
+            std::mem::swap(&mut self.identifications, &mut before.identifications);
             self.settings.track.seed = seed;
         }
     }
@@ -174,13 +194,19 @@ impl Nat {
             return self.later_fragment(frame, &packet, now);
         }
         let class = class_of(&original).ok_or(Stop::Unsupported)?;
-        let (place, _) = self.connection(&packet, now, |this| {
+        let owner = self.track.owner([source.into(), BY_ITSELF]);
+        let place = self.connection(&packet, owner, now, |this| {
             let found = this.mappings.find(source, original.source_port, class);
             found.map_or_else(|| this.mappings.make(source, original.source_port, class), Ok)
         })?;
         let Some(mapping) = self.mappings.get(place) else { return Err(Stop::PoolFull) };
         let end = End { address: mapping.outside, port: Some(mapping.outside_port) };
-        self.note_fragment(&packet, [Some(end.address), None], now);
+        if !is_atomic(frame) {
+            let identification = self.identifications.next(end.address, original.destination);
+            write_identification(frame, identification);
+            let piece = Piece::Source { address: end.address, identification };
+            self.note_fragment(&packet, piece, now);
+        }
         write_end(frame, Side::Source, end);
         self.counters.outbound += 1;
         Ok(())
@@ -209,82 +235,12 @@ impl Nat {
         put_destination(&mut packet.tuple, class, end);
         // Nobody outside asks a host inside for an echo.
         let may_begin = self.settings.filtering == Filtering::Endpoint && class != Class::Icmp;
-        self.connection(&packet, now, |_| if may_begin { Ok(place) } else { Err(Stop::Filtered) })?;
-        self.note_fragment(&outer, [None, Some(end.address)], now);
+        let owner = self.track.owner([end.address.into(), BY_OTHERS]);
+        let begin = |_: &mut Self| if may_begin { Ok(place) } else { Err(Stop::Filtered) };
+        self.connection(&packet, owner, now, begin)?;
+        self.note_fragment(&outer, Piece::Destination { address: end.address }, now);
         write_end(frame, Side::Destination, end);
         self.counters.inbound += 1;
-        Ok(())
-    }
-
-    /// The mapping of the packet's connection, which `begin` finds where one begins with it.
-    fn connection<E: Into<Stop>>(
-        &mut self,
-        packet: &Packet,
-        now: Nanos,
-        begin: impl FnOnce(&mut Self) -> Result<u32, E>,
-    ) -> Result<(u32, ConnectionId), Stop> {
-        let mut seen = self.track.look(packet, now);
-        self.read_ended();
-        if let Seen::Known { id, .. } = seen {
-            if let Some(place) = self.mappings.marked(self.track.mark(id)) {
-                if self.track.is_in_use(id) {
-                    self.mappings.note_answer(place);
-                }
-                return Ok((place, id));
-            }
-            // Its mapping has given way: what comes now begins anew, or is of nothing.
-            self.track.close(id);
-            seen = self.track.look(packet, now);
-            self.read_ended();
-        }
-        match seen {
-            Seen::New => {}
-            Seen::Invalid(invalid) => return Err(invalid.into()),
-            Seen::Known { .. } | Seen::Related { .. } => return Err(Stop::InvalidIcmp),
-        }
-        let place = begin(self).map_err(Into::into)?;
-        let opened = self.track.open(packet, self.mappings.mark(place), now);
-        if opened.is_ok() {
-            self.mappings.hold(place);
-            self.counters.opened += 1;
-        }
-        self.read_ended();
-        self.mappings.end_if_unused(place);
-        opened.map(|id| (place, id)).map_err(|refused| match refused {
-            Refused::Full => Stop::TableFull,
-            Refused::Source => Stop::SourceFull,
-        })
-    }
-
-    fn read_ended(&mut self) {
-        while let Some(mark) = self.track.take_ended() {
-            self.mappings.release(mark);
-        }
-    }
-
-    fn note_fragment(&mut self, packet: &Packet, addresses: [Option<u32>; 2], now: Nanos) {
-        if let Some(fragment) = packet.fragment {
-            self.pieces.note(&packet.tuple, fragment.id, addresses, now);
-        }
-    }
-
-    fn later_fragment(
-        &mut self,
-        frame: &mut Frame,
-        packet: &Packet,
-        now: Nanos,
-    ) -> Result<(), Stop> {
-        let id = packet.fragment.map_or(0, |fragment| fragment.id);
-        let found = self.pieces.find(&packet.tuple, id, now);
-        let [source, destination] = found.ok_or(Stop::InvalidFragment)?;
-        for (side, address) in [(Side::Source, source), (Side::Destination, destination)] {
-            if let Some(address) = address {
-                write_end(frame, side, End { address, port: None });
-            }
-        }
-        let counter =
-            if source.is_some() { &mut self.counters.outbound } else { &mut self.counters.inbound };
-        *counter += 1;
         Ok(())
     }
 
@@ -334,11 +290,23 @@ impl Function for Nat {
     fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64)) {
         self.counters.each(each);
         let (mappings, subscribers) = self.mappings.len();
+        let help = "Connections in use that gave way, where all were in use, to a subscriber with \
+                    fewer.";
+        each("connections_given", help, self.track.given());
+        let help = "Blocks of ports in use that gave way likewise.";
+        each("blocks_given", help, self.mappings.given);
+        let help = "Connections that a subscriber may have begun at most, and as many that others \
+                    began with it.";
+        each("connections_each", help, self.settings.track.connections_each.into());
         each("connections", "Connections that there are now.", self.track.len() as u64);
         each("mappings", "Ends inside that have a port outside now.", mappings as u64);
         each("subscribers", "Addresses inside that have ports now.", subscribers as u64);
     }
 }
+
+/// Who began the connections of a subscriber: what strangers begin takes none of its own.
+const BY_ITSELF: u64 = 0;
+const BY_OTHERS: u64 = 1;
 
 /// The IPv4 address that stands in a tuple.
 fn address_of(number: u128) -> Option<u32> {

@@ -5,6 +5,7 @@ use wire::checksum::{self, Sum};
 use wire::ipv4;
 
 use crate::checksum::complete_if_open;
+use crate::track::hash_of;
 
 /// Bytes of the link header; the packet stands behind it.
 const LINK: usize = 14;
@@ -35,6 +36,53 @@ pub(crate) fn write_end(frame: &mut Frame, side: Side, end: End) {
     let is_open = frame.meta().tx_checksum == base::TxChecksum::Partial;
     if let Some(packet) = frame.bytes_mut().get_mut(LINK..) {
         let _ = write(packet, side, end, is_open);
+    }
+}
+
+/// Whether nobody has cut the IPv4 packet in `frame` and nobody may (RFC 6864 section 4): its
+/// identification says nothing.
+#[inline]
+pub(crate) fn is_atomic(frame: &Frame) -> bool {
+    const RESERVED: u8 = 0x80;
+    const DO_NOT_CUT: u8 = 0x40;
+    let flags = frame.bytes().get(LINK + 6..).and_then(|at| at.first_chunk::<2>());
+    flags.is_some_and(|flags| [flags[0] & !RESERVED, flags[1]] == [DO_NOT_CUT, 0])
+}
+
+/// Writes the identification of the IPv4 packet in `frame`.
+#[inline]
+pub(crate) fn write_identification(frame: &mut Frame, identification: u16) {
+    let Some(packet) = frame.bytes_mut().get_mut(LINK..) else { return };
+    let change = put(packet, 4, identification);
+    let sum = packet.get_mut(10..).and_then(|at| at.first_chunk_mut());
+    if let (Some(change), Some(sum)) = (change, sum) {
+        change.apply(sum, false);
+    }
+}
+
+/// Identifications of packets that leave from addresses which several hosts share: of two ends each
+/// comes again only after 65,536 packets (RFC 6864 section 5.3).
+#[derive(Debug)]
+pub(crate) struct Identifications {
+    last: Box<[u16]>,
+    seed: u64,
+}
+
+impl Identifications {
+    /// Counts: pairs of ends that meet in one share it, which no two packets of a pair notice.
+    const PLACES: usize = 4096;
+
+    pub(crate) fn new(seed: u64) -> Self {
+        let last = (0..Self::PLACES as u64).map(|place| hash_of(seed, &[place]) as u16);
+        Self { last: last.collect(), seed }
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self, source: u32, destination: u128) -> u16 {
+        let words = [source.into(), destination as u64];
+        let last = &mut self.last[hash_of(self.seed, &words) as usize % Self::PLACES];
+        *last = last.wrapping_add(1);
+        *last
     }
 }
 

@@ -34,6 +34,8 @@ pub use tuple::Tuple;
 pub(crate) use tuple::hash_of;
 
 use packet::Kind;
+pub(crate) use sources::Owner;
+pub use sources::Refused;
 use sources::Sources;
 use table::{Entry, Table};
 
@@ -50,6 +52,9 @@ pub struct TrackSettings {
     pub connections: usize,
     /// Connections of one source (an IPv4 address, an IPv6 /64) that nobody has answered, at most.
     pub unanswered_each: u32,
+    /// Connections of one owner, at most; below `u32::MAX` owners also have shares: where all
+    /// connections are in use, whoever has most of them gives one to whoever has less.
+    pub connections_each: u32,
     /// Whether TCP connections that began before we looked are taken up.
     pub picks_up: bool,
     /// How long connections are kept that say nothing.
@@ -63,6 +68,7 @@ impl Default for TrackSettings {
         Self {
             connections: 1 << 18,
             unanswered_each: 4096,
+            connections_each: u32::MAX,
             picks_up: false,
             timeouts: Timeouts::default(),
             seed: 0,
@@ -104,22 +110,17 @@ pub enum Seen {
     Invalid(Invalid),
 }
 
-/// Why a connection is not opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// All connections are in use.
-    Full,
-    /// Its source has as many unanswered ones as it may.
-    Source,
-}
-
 impl Track {
     /// An empty table. Its memory is reserved now and mapped as connections come.
     pub fn new(settings: &TrackSettings) -> Self {
         let connections = settings.connections.clamp(1, CONNECTIONS_MAX);
         Self {
             table: Table::new(connections, settings.seed),
-            sources: Sources::new(settings.unanswered_each, settings.seed),
+            sources: Sources::new(
+                settings.connections_each,
+                settings.unanswered_each,
+                settings.seed,
+            ),
             fragments: Fragments::new(settings.seed),
             timeouts: settings.timeouts,
             picks_up: settings.picks_up,
@@ -196,7 +197,7 @@ impl Track {
     }
 
     /// Makes a connection of a packet that [`Self::look`] has just found to be new. `mark` is
-    /// anything that whoever opens it wants to find again.
+    /// anything that whoever opens it wants to find again. Its source is its owner.
     ///
     /// # Errors
     /// There is no room for it.
@@ -206,17 +207,51 @@ impl Track {
         mark: u64,
         now: Nanos,
     ) -> Result<ConnectionId, Refused> {
-        let slot = self.sources.slot(&packet.tuple);
-        if !self.sources.has_room(slot) {
-            return Err(Refused::Source);
-        }
+        let owner = Owner(self.sources.slot(&packet.tuple));
+        self.open_for(owner, packet, mark, now)
+    }
+
+    /// Who owns what somebody began, as told by any two words.
+    #[inline]
+    pub(crate) fn owner(&self, words: [u64; 2]) -> Owner {
+        Owner(self.sources.slot_of(words))
+    }
+
+    /// Whether there is room for a connection of that owner; nothing is changed, so that nothing
+    /// has to be undone for one that is refused.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn has_room(&self, owner: Owner, now: Nanos) -> Result<(), Refused> {
+        self.sources.has_room(owner.0)?;
+        let has_place =
+            !self.table.is_full() || self.table.may_make_room(self.sources.heavier(owner.0), now);
+        if has_place { Ok(()) } else { Err(Refused::Full) }
+    }
+
+    /// Connections in use that have given way to owners with fewer.
+    pub(crate) const fn given(&self) -> u64 {
+        self.table.given
+    }
+
+    /// As [`Self::open`], for an owner that its source is not.
+    pub(crate) fn open_for(
+        &mut self,
+        owner: Owner,
+        packet: &Packet,
+        mark: u64,
+        now: Nanos,
+    ) -> Result<ConnectionId, Refused> {
+        let Owner(slot) = owner;
+        self.sources.has_room(slot)?;
         let mut entry = Entry::new(&packet.tuple, slot, mark);
         if let Kind::Tcp(segment) = &packet.kind {
             entry.tcp.begin(segment);
         }
         let timeout = self.timeouts.of(&entry);
         if self.table.is_full() {
-            for gone in self.table.make_room(now).into_iter().flatten() {
+            for gone in self.table.make_room(self.sources.heavier(slot), now).into_iter().flatten()
+            {
                 self.forget(&gone);
             }
         }
@@ -277,7 +312,7 @@ impl Track {
         entry.has_reply |= is_reply;
         if !was_answered && entry.is_answered() {
             let slot = entry.source_slot;
-            self.sources.remove(slot);
+            self.sources.note_answer(slot);
         }
         if let Some(entry) = self.table.get(id) {
             let timeout = self.timeouts.of(entry);

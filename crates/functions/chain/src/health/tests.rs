@@ -1,5 +1,7 @@
 //! Tests of health checks, with servers that are real sockets.
 
+mod turns;
+
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 

@@ -202,7 +202,7 @@ pub(super) fn threads(
         tables: chain.tables.as_ref(),
         gateway: chain.gateway.as_ref(),
         health: &chain.health,
-        follows: false,
+        follows: None,
     };
     let all_stages = all_stages(&parts, file, &|_| false)?;
     for ((part, (slice, filter)), stages) in file.slices.iter().zip(slices).zip(all_stages) {

@@ -1,5 +1,6 @@
 //! The functions of all slices, made of their parts of the file.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use calisto_nf::esp::Gateway;
@@ -25,8 +26,9 @@ pub(super) struct Parts<'a> {
     pub(super) tables: Option<&'a Tables>,
     pub(super) gateway: Option<&'a Arc<Gateway>>,
     pub(super) health: &'a Health,
-    /// Each function takes the place of one that differs in what is known of servers alone.
-    pub(super) follows: bool,
+    /// Each function takes the place of one that differs in what is known of the servers of these
+    /// services alone.
+    pub(super) follows: Option<&'a BTreeSet<usize>>,
 }
 
 /// The functions of all slices; stand-ins for those that `are_kept`, by their place.
@@ -160,8 +162,8 @@ fn balancer_of(part: &BalancerPart, parts: &Parts) -> Result<Stage, ChainError> 
     settings.seed = u64::from_ne_bytes(sys::random::bytes()?);
     let is_well = |service, server| parts.health.is_well(service, server);
     let balancer = match parts.follows {
-        true => Balancer::following(&settings, is_well),
-        false => Balancer::new(&settings, is_well),
+        Some(changed) => Balancer::following(&settings, is_well, |at| changed.contains(&at)),
+        None => Balancer::new(&settings, is_well),
     };
     Ok(Stage::Balancer(Box::new(balancer)))
 }

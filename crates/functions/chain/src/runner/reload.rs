@@ -52,7 +52,7 @@ impl Chain {
             tables: None,
             gateway: gateway.as_ref(),
             health: &health,
-            follows: false,
+            follows: None,
         };
         let is_same = |place: usize| matches!(origins.get(place), Some(Origin::Same(_)));
         let all = all_stages(&parts, file, &is_same)?;
@@ -81,15 +81,11 @@ impl Chain {
         now: Nanos,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), ChainError> {
-        let mut have_changed = false;
         self.health.turn(now, |server, is_well| {
-            have_changed = true;
             let what = if is_well { "is well" } else { "is not well: it gets no new flows" };
             tell(Event::Note(format!("the server {server} {what}")));
         });
-        if !have_changed {
-            return Ok(());
-        }
+        let Some(changed) = self.health.take_changed(now) else { return Ok(()) };
         let is_balancer = |place: usize| {
             matches!(self.file.functions.get(place), Some(FunctionPart::Balancer(_)))
         };
@@ -103,7 +99,7 @@ impl Chain {
             tables: None,
             gateway: self.gateway.as_ref(),
             health: &self.health,
-            follows: true,
+            follows: Some(&changed),
         };
         let all = all_stages(&parts, &self.file, &|place| !is_balancer(place))?;
         self.hand_over(all, &origins)

@@ -77,8 +77,9 @@ fn number((address, port): (u32, u16)) -> u64 {
 }
 
 impl Running {
-    /// `is_well` says of each server whether it may get new flows.
-    pub(super) fn new(service: &Service, is_well: impl Fn(usize) -> bool) -> Self {
+    /// `is_well` says of each server whether it may get new flows. Without a ring it is to go on
+    /// with that of before.
+    pub(super) fn new(service: &Service, is_well: impl Fn(usize) -> bool, has_ring: bool) -> Self {
         let end = |at: &SocketAddrV4| (at.ip().to_bits(), at.port());
         let servers: Vec<_> =
             service.servers.iter().take(SERVERS_MAX).map(|server| end(&server.address)).collect();
@@ -92,7 +93,7 @@ impl Running {
             end: end(&service.address),
             protocol: service.protocol,
             forwarding: service.forwarding,
-            ring: ring::fill(&named),
+            ring: if has_ring { ring::fill(&named) } else { Box::default() },
             servers,
             weights,
             previous: None,
@@ -102,6 +103,11 @@ impl Running {
 
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (self.end, self.protocol) == (other.end, other.protocol)
+    }
+
+    #[cfg(test)]
+    pub(super) fn ring(&self) -> &[u16] {
+        &self.ring
     }
 
     /// Whether it gets new flows.
@@ -115,6 +121,12 @@ impl Running {
         if (&self.servers, &self.weights) == (&before.servers, &before.weights) {
             self.previous = before.previous.take();
             self.previous_until = before.previous_until;
+            if self.ring.is_empty() {
+                std::mem::swap(&mut self.ring, &mut before.ring);
+            }
+        } else if self.ring.is_empty() {
+            // It has no ring for these: as long as nobody makes one, those of before count.
+            std::mem::swap(self, before);
         } else {
             let ring = std::mem::take(&mut before.ring);
             self.previous = Some((ring, std::mem::take(&mut before.servers)));

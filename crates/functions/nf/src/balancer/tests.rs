@@ -1,5 +1,7 @@
 //! Tests of the balancer.
 
+mod changes;
+
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! What a NAT counts, and why it drops.
 
 use super::mappings::NoPort;
-use crate::track::{Invalid, Unread};
+use crate::track::{Invalid, Refused, Unread};
 
 /// Why a packet goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,7 @@ pub(super) enum Stop {
     Filtered,
     TableFull,
     SourceFull,
+    ShareFull,
     SubscriberFull,
     PoolFull,
     Unsupported,
@@ -42,6 +43,9 @@ counters! {
         /// Packets that would have begun a connection of a source with too many unanswered ones,
         /// dropped.
         source_full,
+        /// Packets that would have begun a connection of a subscriber that has as many as it may,
+        /// or with which others have begun as many, dropped.
+        share_full,
         /// Packets of a subscriber that has as many ports as it may, all of them in use, dropped.
         subscriber_full,
         /// Packets of a subscriber for which our addresses have no more ports, dropped.
@@ -72,6 +76,7 @@ impl Stop {
             Self::Filtered => &mut counters.filtered,
             Self::TableFull => &mut counters.table_full,
             Self::SourceFull => &mut counters.source_full,
+            Self::ShareFull => &mut counters.share_full,
             Self::SubscriberFull => &mut counters.subscriber_full,
             Self::PoolFull => &mut counters.pool_full,
             Self::Unsupported => &mut counters.unsupported,
@@ -90,6 +95,16 @@ impl From<Unread> for Stop {
         match unread {
             Unread::TinyFragment => Self::TinyFragment,
             Unread::NotIp | Unread::Unreadable => Self::Unreadable,
+        }
+    }
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Full => Self::TableFull,
+            Refused::Source => Self::SourceFull,
+            Refused::Owner => Self::ShareFull,
         }
     }
 }

@@ -2,17 +2,21 @@
 //!
 //! A subscriber is an address inside. It gets blocks of 64 ports of one of our addresses as it
 //! needs them, up to its limit, so that its ports are close together and nobody else's. Where none
-//! are left, those give way whose mappings nobody outside has ever answered.
+//! are left, those give way whose mappings nobody outside has ever answered, or else one of whoever
+//! has most to whoever has less. Each packet looks at a few blocks, however many there are.
 
 mod blocks;
+mod shares;
 
 use crate::places::{Keyed, Places};
 use crate::track::hash_of;
 pub(super) use blocks::Class;
-use blocks::{BLOCK, BLOCKS, Block, CLASSES, FIRST, NOBODY, NONE, Outside, Subscriber, free_port};
+use blocks::{BLOCK, BLOCKS, CLASSES, NOBODY, NONE, Outside, Subscriber, drawn_port, free_port};
 
-/// Blocks that are drawn to find one that gives way.
-const DRAWN: usize = 32;
+/// Blocks of its own that a first packet is held against, of those behind the ones that the packet
+/// before it was held against: twice, where a mapping gives way.
+const LOOKED: u16 = 16;
+
 /// An end inside, and the one outside that stands for it whatever the other end is (RFC 4787
 /// section 4.1).
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +63,26 @@ pub(super) struct Mappings {
     seed: u64,
     /// How often something was drawn.
     random: u64,
+    /// Blocks in use that gave way to a subscriber with fewer.
+    pub(super) given: u64,
+    /// Blocks that packets were held against.
+    #[cfg(test)]
+    pub(super) looked: u32,
+}
+
+/// What some blocks of a subscriber have.
+#[derive(Default)]
+struct Around {
+    /// A free port, of UDP of the same parity.
+    alike: Option<u16>,
+    /// Any free port.
+    free: Option<u16>,
+    /// One whose mapping nobody has answered.
+    unanswered: Option<u16>,
+    /// The block behind them.
+    behind: u16,
+    #[cfg(test)]
+    looked: u32,
 }
 
 enum Attempt {
@@ -81,6 +105,9 @@ impl Mappings {
             blocks_each: (ports_each as usize).div_ceil(BLOCK).clamp(1, BLOCKS) as u16,
             seed: seed.rotate_left(29),
             random: 0,
+            given: 0,
+            #[cfg(test)]
+            looked: 0,
         }
     }
 
@@ -151,16 +178,17 @@ impl Mappings {
         let Some(mapping) = self.mappings.get_mut(place) else { return };
         if !mapping.is_answered {
             mapping.is_answered = true;
-            let (pool, block) = (mapping.pool, usize::from(mapping.outside_port) / BLOCK);
-            self.pool[usize::from(pool)].blocks[block].answered += 1;
+            let (port, class) = (usize::from(mapping.outside_port), mapping.class as usize);
+            let block = &mut self.pool[usize::from(mapping.pool)].blocks[port / BLOCK];
+            block.unanswered[class] &= !(1 << (port % BLOCK));
         }
     }
 
     /// A mapping for an end inside that has none.
     pub(super) fn make(&mut self, inside: u32, port: u16, class: Class) -> Result<u32, NoPort> {
         let mut failed = NoPort::Pool;
-        // Its own ports may give way, then others' blocks.
-        for _ in 0..3 {
+        // One of its own ports may give way.
+        for _ in 0..2 {
             let (pool, outside_port) = match self.take_port(inside, port, class) {
                 Ok(taken) => taken,
                 Err(Attempt::Again) => continue,
@@ -171,7 +199,9 @@ impl Mappings {
             };
             let outside = &mut self.pool[usize::from(pool)];
             let block = &mut outside.blocks[usize::from(outside_port) / BLOCK];
-            block.used[class as usize] |= 1 << (usize::from(outside_port) % BLOCK);
+            let bit = 1 << (usize::from(outside_port) % BLOCK);
+            block.used[class as usize] |= bit;
+            block.unanswered[class as usize] |= bit;
             let mapping = Mapping {
                 inside,
                 inside_port: port,
@@ -194,130 +224,97 @@ impl Mappings {
         let random = self.draw();
         let Some(subscriber) = self.subscribers.find([inside.into(), 0]) else {
             let pool = self.pool_for(inside);
-            let block = self.take_block(pool, NOBODY).ok_or(Attempt::Failed(NoPort::Pool))?;
+            let block = self.take_block(pool, NOBODY, 0).ok_or(Attempt::Failed(NoPort::Pool))?;
             let one = Subscriber { address: inside, pool, first: block, blocks: 1 };
             let Some(place) = self.subscribers.insert(one) else {
                 self.pool[usize::from(pool)].free.push(block);
                 return Err(Attempt::Failed(NoPort::Pool));
             };
             let own = &mut self.pool[usize::from(pool)].blocks[usize::from(block)];
-            (own.subscriber, own.next) = (place, NONE);
+            (own.subscriber, own.next, own.before) = (place, block, block);
             return Ok((pool, free_port(own, block, class, port, random).unwrap_or(0)));
         };
         let Some(&Subscriber { pool, first, blocks, .. }) = self.subscribers.get(subscriber) else {
             return Err(Attempt::Failed(NoPort::Pool));
         };
-        if let Some(found) = self.port_in_blocks(pool, first, class, |own, block| {
-            free_port(own, block, class, port, random)
-                .filter(|found| class != Class::Udp || (found ^ port) & 1 == 0)
-        }) {
-            return Ok((pool, found));
-        }
-        if blocks < self.blocks_each
-            && let Some(block) = self.take_block(pool, subscriber)
+        let around = self.look_around(pool, first, blocks.min(LOOKED), (class, port), random);
+        #[cfg(test)]
         {
-            let own = &mut self.pool[usize::from(pool)].blocks[usize::from(block)];
-            (own.subscriber, own.next) = (subscriber, first);
-            let found = free_port(own, block, class, port, random).unwrap_or(0);
-            if let Some(subscriber) = self.subscribers.get_mut(subscriber) {
-                (subscriber.first, subscriber.blocks) = (block, blocks + 1);
-            }
-            return Ok((pool, found));
+            self.looked += around.looked;
         }
-        // Rather a port of the other parity than none.
-        if let Some(found) = self.port_in_blocks(pool, first, class, |own, block| {
-            free_port(own, block, class, port, random)
-        }) {
-            return Ok((pool, found));
+        let mut look_next = around.behind;
+        let done = if let Some(found) = around.alike {
+            look_next = found / BLOCK as u16;
+            Ok((pool, found))
+        } else if blocks < self.blocks_each
+            && let Some(block) = self.take_block(pool, subscriber, blocks)
+        {
+            self.link(pool, subscriber, block);
+            let own = &self.pool[usize::from(pool)].blocks[usize::from(block)];
+            look_next = block;
+            Ok((pool, free_port(own, block, class, port, random).unwrap_or(0)))
+        } else if let Some(found) = around.free {
+            // Rather a port of the other parity than none.
+            Ok((pool, found))
+        } else if let Some(place) = around.unanswered.and_then(|port| self.at(pool, port, class)) {
+            self.end(place);
+            return Err(Attempt::Again);
+        } else if blocks < self.blocks_each {
+            Err(Attempt::Failed(NoPort::Pool))
+        } else {
+            Err(Attempt::Failed(NoPort::Subscriber))
+        };
+        if let Some(subscriber) = self.subscribers.get_mut(subscriber) {
+            subscriber.first = look_next;
         }
-        match self.give_way_in(pool, first, class, random) {
-            true => Err(Attempt::Again),
-            false if blocks < self.blocks_each => Err(Attempt::Failed(NoPort::Pool)),
-            false => Err(Attempt::Failed(NoPort::Subscriber)),
-        }
+        done
     }
 
-    fn port_in_blocks(
+    /// What so many blocks of a subscriber have, from this one on.
+    fn look_around(
         &self,
         pool: u16,
         first: u16,
-        class: Class,
-        free: impl Fn(&Block, u16) -> Option<u16>,
-    ) -> Option<u16> {
+        count: u16,
+        (class, port): (Class, u16),
+        random: usize,
+    ) -> Around {
         let blocks = &self.pool[usize::from(pool)].blocks;
-        let mut at = first;
-        while let Some(block) = blocks.get(usize::from(at)) {
-            if block.used[class as usize] != u64::MAX
-                && let Some(port) = free(block, at)
+        let mut around = Around { behind: first, ..Around::default() };
+        for _ in 0..count {
+            #[cfg(test)]
             {
-                return Some(port);
+                around.looked += 1;
             }
-            at = block.next;
-        }
-        None
-    }
-
-    /// Our address for a new subscriber, which has it for all that it does (RFC 4787 section 4.1:
-    /// paired pooling).
-    fn pool_for(&mut self, inside: u32) -> u16 {
-        let count = self.pool.len();
-        let first = hash_of(self.seed, &[inside.into()]) as usize % count;
-        let places = (first..count).chain(0..first);
-        let has_room = |place: &usize| !self.pool[*place].free.is_empty();
-        places.clone().find(has_room).unwrap_or(first) as u16
-    }
-
-    /// A block that is nobody's; one may give way for it, but none of `whose`.
-    fn take_block(&mut self, pool: u16, whose: u32) -> Option<u16> {
-        let random = self.draw();
-        if self.pool[usize::from(pool)].free.is_empty() {
-            self.give_way(pool, whose, random);
-        }
-        let free = &mut self.pool[usize::from(pool)].free;
-        // Which one, nobody can foretell (RFC 6056).
-        (!free.is_empty()).then(|| free.swap_remove(random % free.len()))
-    }
-
-    /// Ends all mappings of a block, of some that are drawn, that nobody has answered.
-    fn give_way(&mut self, pool: u16, whose: u32, random: usize) {
-        let first = FIRST / BLOCK;
-        let given = BLOCKS - first;
-        let drawn = (0..DRAWN).map(|number| first + (random + number * (given / DRAWN)) % given);
-        let blocks = &self.pool[usize::from(pool)].blocks;
-        let found = drawn.into_iter().find(|&block| {
-            let block = &blocks[block];
-            block.answered == 0 && block.subscriber != NOBODY && block.subscriber != whose
-        });
-        let Some(found) = found else { return };
-        for class in [Class::Tcp, Class::Udp, Class::Icmp] {
-            let mut used = self.pool[usize::from(pool)].blocks[found].used[class as usize];
-            while used != 0 {
-                let port = found * BLOCK + used.trailing_zeros() as usize;
-                used &= used - 1;
-                if let Some(place) = self.at(pool, port as u16, class) {
-                    self.end(place);
-                }
+            let at = around.behind;
+            let Some(block) = blocks.get(usize::from(at)) else { break };
+            let free = free_port(block, at, class, port, random);
+            let is_alike = |found: &u16| class != Class::Udp || (found ^ port) & 1 == 0;
+            around.alike = free.filter(is_alike);
+            around.free = around.free.or(free);
+            let unanswered = block.unanswered[class as usize];
+            if around.unanswered.is_none() && unanswered != 0 {
+                around.unanswered = Some(drawn_port(at, unanswered, random));
             }
+            if around.alike.is_some() {
+                break;
+            }
+            around.behind = block.next;
         }
+        around
     }
 
-    /// Ends a mapping of the subscriber's own that nobody has answered.
-    fn give_way_in(&mut self, pool: u16, first: u16, class: Class, random: usize) -> bool {
-        let blocks = &self.pool[usize::from(pool)].blocks;
-        let mut at = first;
-        while let Some(block) = blocks.get(usize::from(at)) {
-            for number in 0..BLOCK {
-                let port = usize::from(at) * BLOCK + (random + number) % BLOCK;
-                let place = self.at(pool, port as u16, class);
-                let gives = |place: &u32| self.get(*place).is_some_and(|one| !one.is_answered);
-                if let Some(place) = place.filter(gives) {
-                    self.end(place);
-                    return true;
-                }
-            }
-            at = block.next;
-        }
-        false
+    /// Puts a block that is nobody's into the circle of a subscriber.
+    fn link(&mut self, pool: u16, subscriber: u32, block: u16) {
+        let Some(owner) = self.subscribers.get_mut(subscriber) else { return };
+        owner.blocks += 1;
+        let blocks = &mut self.pool[usize::from(pool)].blocks;
+        let before = owner.first;
+        let next = blocks[usize::from(before)].next;
+        blocks[usize::from(before)].next = block;
+        blocks[usize::from(next)].before = block;
+        let own = &mut blocks[usize::from(block)];
+        (own.subscriber, own.next, own.before) = (subscriber, next, before);
     }
 
     /// Ends a mapping; its block and its subscriber with the last one of theirs.
@@ -329,26 +326,21 @@ impl Mappings {
         let number = (port / BLOCK) as u16;
         let block = &mut outside.blocks[port / BLOCK];
         block.used[gone.class as usize] &= !(1 << (port % BLOCK));
-        block.answered -= u16::from(gone.is_answered);
+        block.unanswered[gone.class as usize] &= !(1 << (port % BLOCK));
         if block.used != [0; CLASSES] {
             return;
         }
-        let (owner, next) = (block.subscriber, block.next);
-        (block.subscriber, block.next) = (NOBODY, NONE);
+        let (owner, next, before) = (block.subscriber, block.next, block.before);
+        (block.subscriber, block.next, block.before) = (NOBODY, NONE, NONE);
         outside.free.push(number);
+        if next != number {
+            outside.blocks[usize::from(before)].next = next;
+            outside.blocks[usize::from(next)].before = before;
+        }
         let Some(subscriber) = self.subscribers.get_mut(owner) else { return };
         subscriber.blocks -= 1;
         if subscriber.first == number {
             subscriber.first = next;
-        } else {
-            let mut at = subscriber.first;
-            while let Some(block) = outside.blocks.get_mut(usize::from(at)) {
-                if block.next == number {
-                    block.next = next;
-                    break;
-                }
-                at = block.next;
-            }
         }
         if subscriber.blocks == 0 {
             self.subscribers.remove(owner);

@@ -58,7 +58,12 @@ impl NatSettings {
             icmp: 60,
             ..Timeouts::default()
         };
-        TrackSettings { unanswered_each: 1024, timeouts, ..TrackSettings::default() }
+        TrackSettings {
+            unanswered_each: 1024,
+            connections_each: 16_384,
+            timeouts,
+            ..TrackSettings::default()
+        }
     }
 
     /// The networks that are private, or shared behind a carrier's NAT (RFC 1918, RFC 6598).

@@ -1,5 +1,7 @@
 //! Tests of the NAT.
 
+mod shares;
+
 use std::net::{Ipv4Addr, SocketAddr};
 
 use proptest::prelude::*;
@@ -190,7 +192,8 @@ fn echoes_get_another_identifier_and_come_back_with_their_own() {
     let (host, there) = ([10, 0, 0, 1], [198, 51, 100, 1]);
     let asked = out(&mut nat, &echo(8, [host, there], 77)).expect("it passes");
     let id = u16::from_be_bytes([asked[38], asked[39]]);
-    assert_eq!(asked, echo(8, [OURS.octets(), there], id));
+    assert_eq!(asked[26..], echo(8, [OURS.octets(), there], id)[26..]);
+    assert_ne!(asked[18..20], [0, 0], "it may be cut, and has a number that nobody else has");
     let answer = back(&mut nat, &echo(0, [there, OURS.octets()], id)).expect("it was asked");
     assert_eq!(answer, echo(0, [there, host], 77));
     assert_eq!(back(&mut nat, &echo(8, [there, OURS.octets()], id)), None, "nobody asks inside");

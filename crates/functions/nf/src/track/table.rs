@@ -105,6 +105,8 @@ pub(super) struct Table {
     seed: u64,
     /// How often places were drawn.
     random: u64,
+    /// Entries in use that gave way to an owner with fewer.
+    pub(super) given: u64,
 }
 
 impl Table {
@@ -120,6 +122,7 @@ impl Table {
             hand: 0,
             seed,
             random: 0,
+            given: 0,
         }
     }
 
@@ -230,27 +233,64 @@ impl Table {
     }
 
     /// Where all places are in use: ends, of some that are drawn, those that have run out, or else
-    /// one that gives way.
-    pub(super) fn make_room(&mut self, now: Nanos) -> [Option<Entry>; DRAWN] {
+    /// one that gives way, or else one of whoever has most, `heavier` than whoever asks.
+    pub(super) fn make_room(
+        &mut self,
+        heavier: impl Fn(&Entry) -> u32,
+        now: Nanos,
+    ) -> [Option<Entry>; DRAWN] {
         let mut gone = [const { None }; DRAWN];
+        let drawn = self.draw();
         self.random = self.random.wrapping_add(1);
-        let first = hash_of(self.seed, &[self.random]) as usize;
-        // Far from each other, because those that came together stand together.
-        let step = (self.limit / DRAWN).max(1);
-        let mut found = None;
-        for (number, gone) in gone.iter_mut().enumerate().take(self.limit) {
-            let place = (first % self.limit + number * step) % self.limit;
+        for (place, gone) in drawn.clone().zip(&mut gone) {
             *gone = self.remove_if(place, |entry| entry.is_over(millis(now)));
-            if self.entries.get(place).is_some_and(|entry| entry.is_used && entry.gives_way()) {
-                found = found.or(Some(place));
-            }
         }
         if self.free == NONE
-            && let Some(place) = found
+            && let Some((place, is_in_use)) = self.least(drawn, heavier)
         {
+            self.given += u64::from(is_in_use);
             gone[0] = self.remove_if(place, |_| true);
         }
         gone
+    }
+
+    /// Whether that would end one.
+    pub(super) fn may_make_room(&self, heavier: impl Fn(&Entry) -> u32, now: Nanos) -> bool {
+        let is_over = |place| {
+            let entry: Option<&Entry> = self.entries.get(place);
+            entry.is_some_and(|entry| entry.is_used && entry.is_over(millis(now)))
+        };
+        let drawn = self.draw();
+        drawn.clone().any(is_over) || self.least(drawn, heavier).is_some()
+    }
+
+    /// Places far from each other, because those that came together stand together.
+    fn draw(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        let first = hash_of(self.seed, &[self.random.wrapping_add(1)]) as usize;
+        let (limit, step) = (self.limit, (self.limit / DRAWN).max(1));
+        (0..DRAWN.min(limit)).map(move |number| (first % limit + number * step) % limit)
+    }
+
+    /// Which of these is to go, and whether it is in use.
+    fn least(
+        &self,
+        drawn: impl Iterator<Item = usize>,
+        heavier: impl Fn(&Entry) -> u32,
+    ) -> Option<(usize, bool)> {
+        let mut heaviest = (None, 0);
+        for place in drawn {
+            let Some(entry) = self.entries.get(place).filter(|entry| entry.is_used) else {
+                continue;
+            };
+            if entry.gives_way() {
+                return Some((place, false));
+            }
+            let more = heavier(entry);
+            if more > heaviest.1 {
+                heaviest = (Some(place), more);
+            }
+        }
+        heaviest.0.map(|place| (place, true))
     }
 
     fn remove_if(&mut self, place: usize, is_to_go: impl Fn(&Entry) -> bool) -> Option<Entry> {

@@ -42,7 +42,11 @@ pub(super) fn read(section: &mut Section<'_>) -> Result<NatPart, FileError> {
     let default = NatSettings::track();
     let connections = section.optional("connections", number(1..=CONNECTIONS_MAX as u64))?;
     let unanswered = section.optional("unanswered_each", number(1..=u64::from(u32::MAX)))?;
+    // A limit that no subscriber comes near would be none, and so would shares.
+    let most = u64::from(u32::MAX) - 1;
+    let each = section.optional("connections_each", number(1..=most))?;
     let track = TrackSettings {
+        connections_each: each.map_or(default.connections_each, |n| n as u32),
         connections: connections.map_or(default.connections, |n| n as usize),
         unanswered_each: unanswered.map_or(default.unanswered_each, |n| n as u32),
         picks_up: section.optional("picks_up", flag)?.unwrap_or(default.picks_up),

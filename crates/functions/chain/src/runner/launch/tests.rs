@@ -37,7 +37,7 @@ fn the_rate_of_a_policer_is_that_of_all_slices_together() {
         tables: None,
         gateway: None,
         health: &Health::default(),
-        follows: false,
+        follows: None,
     };
     let mut all = all_stages(&parts, &file, &|_| false).expect("functions");
     assert_eq!(all.len(), 2);

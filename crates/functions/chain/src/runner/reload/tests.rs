@@ -61,7 +61,7 @@ fn counters_hits_and_levels_outlive_a_change_of_the_rules_around_them() {
         tables: None,
         gateway: None,
         health: &Health::default(),
-        follows: false,
+        follows: None,
     };
     let old = parts(&format!("{}{LIMIT}{L2}", acl(DENY)));
     let mut running = all_stages(&made, &old, &|_| false).expect("functions").remove(0);

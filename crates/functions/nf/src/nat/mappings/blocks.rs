@@ -24,7 +24,7 @@ pub(in crate::nat) enum Class {
 pub(super) struct Subscriber {
     pub(super) address: u32,
     pub(super) pool: u16,
-    /// Its blocks: the first one, and how many.
+    /// Its blocks: the one that is looked at first, and how many.
     pub(super) first: u16,
     pub(super) blocks: u16,
 }
@@ -38,11 +38,19 @@ impl Keyed for Subscriber {
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) used: [u64; CLASSES],
+    /// Those of them whose mapping nobody has ever answered.
+    pub(super) unanswered: [u64; CLASSES],
     pub(super) subscriber: u32,
-    /// The next block of the same subscriber.
+    /// The next block of the same subscriber, and the one before: they stand in a circle.
     pub(super) next: u16,
-    /// Mappings in it that were answered.
-    pub(super) answered: u16,
+    pub(super) before: u16,
+}
+
+impl Block {
+    /// Whether somebody has answered one of its mappings.
+    pub(super) fn is_answered(&self) -> bool {
+        self.used != self.unanswered
+    }
 }
 
 #[derive(Debug)]
@@ -56,7 +64,13 @@ pub(super) struct Outside {
 
 impl Outside {
     pub(super) fn new(address: u32) -> Self {
-        let none = Block { used: [0; CLASSES], subscriber: NOBODY, next: NONE, answered: 0 };
+        let none = Block {
+            used: [0; CLASSES],
+            unanswered: [0; CLASSES],
+            subscriber: NOBODY,
+            next: NONE,
+            before: NONE,
+        };
         Self {
             address,
             by_port: std::array::from_fn(|_| vec![0; 65_536].into()),
@@ -82,7 +96,12 @@ pub(super) fn free_port(
     if from == 0 {
         return None;
     }
+    Some(drawn_port(number, from, random))
+}
+
+/// The port of one of these bits, of which there is one.
+pub(super) fn drawn_port(number: u16, from: u64, random: usize) -> u16 {
     let turn = (random % BLOCK) as u32;
     let bit = (from.rotate_right(turn).trailing_zeros() + turn) as usize % BLOCK;
-    Some((usize::from(number) * BLOCK + bit) as u16)
+    (usize::from(number) * BLOCK + bit) as u16
 }

@@ -1,5 +1,6 @@
 //! What tests hold against each other.
 
+use super::blocks::FIRST;
 use super::*;
 
 impl Mappings {
@@ -9,7 +10,7 @@ impl Mappings {
         let mut owned = 0;
         for (pool, outside) in self.pool.iter().enumerate() {
             for (number, block) in outside.blocks.iter().enumerate() {
-                let mut answered = 0;
+                let mut unanswered = [0; CLASSES];
                 for class in [Class::Tcp, Class::Udp, Class::Icmp] {
                     for bit in 0..BLOCK {
                         let port = (number * BLOCK + bit) as u16;
@@ -30,10 +31,14 @@ impl Mappings {
                         );
                         assert!(mapping.connections > 0);
                         mappings += 1;
-                        answered += u16::from(mapping.is_answered);
+                        unanswered[class as usize] |= u64::from(!mapping.is_answered) << bit;
                     }
                 }
-                assert_eq!(block.answered, answered);
+                assert_eq!(block.unanswered, unanswered);
+                if let Some(next) = outside.blocks.get(usize::from(block.next)) {
+                    assert_eq!(usize::from(next.before), number);
+                    assert_eq!(next.subscriber, block.subscriber);
+                }
                 owned += usize::from(block.subscriber != NOBODY);
                 assert_eq!(block.subscriber == NOBODY, block.used == [0; CLASSES]);
             }
