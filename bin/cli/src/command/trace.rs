@@ -165,7 +165,7 @@ impl Trace {
         }
         for (count, what) in [
             (losses.lost, "found no room on their way here: ask for one of more requests"),
-            (losses.unanswered, "were not answered within ten seconds, or never"),
+            (losses.unanswered, "were not answered, or not before the end: they are the slowest"),
             (losses.strange, "had moments that cannot be: a program with another clock"),
         ] {
             if count > 0 {

@@ -288,7 +288,9 @@ impl Sockets {
 
     fn take_conn(&mut self, app: u16, slot: u32) -> Option<Conn> {
         let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
-        client.conns.get_mut(slot as usize)?.take()
+        let conn = client.conns.get_mut(slot as usize)?.take()?;
+        self.stats.traces.ended(conn.trace);
+        Some(conn)
     }
 
     fn insert(&mut self, app: u16, slot: u32, conn: Conn) {

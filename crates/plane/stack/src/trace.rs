@@ -35,7 +35,8 @@ pub struct Sample {
 pub struct TraceLosses {
     /// They found no room on their way here.
     pub lost: u64,
-    /// Nothing was written within ten seconds, or before the connection or the tracing ended.
+    /// Nothing was written before the connection or the tracing ended, or before so many others
+    /// came that it was given up.
     pub unanswered: u64,
     /// Moments in an order that cannot be: the program's clock is another one, or it does not say
     /// the truth.
@@ -47,6 +48,8 @@ pub struct TraceLosses {
 pub(crate) struct Tracing {
     /// Some application is traced.
     pub(crate) is_on: AtomicBool,
+    /// Samples whose answer is not there yet.
+    under_way: AtomicU64,
     lost: AtomicU64,
     unanswered: AtomicU64,
     strange: AtomicU64,
@@ -57,7 +60,7 @@ impl Tracing {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         TraceLosses {
             lost: count(&self.lost),
-            unanswered: count(&self.unanswered),
+            unanswered: count(&self.unanswered) + count(&self.under_way),
             strange: count(&self.strange),
         }
     }
@@ -66,7 +69,16 @@ impl Tracing {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn finish(&self) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn give_up(&self, samples: usize) {
+        self.under_way.fetch_sub(samples as u64, Ordering::Relaxed);
         self.unanswered.fetch_add(samples as u64, Ordering::Relaxed);
     }
 

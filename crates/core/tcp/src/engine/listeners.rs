@@ -25,8 +25,6 @@ struct Listener {
     /// When a cookie was last sent; only for a while after that one can come back.
     cookies_until: Nanos,
     is_open: bool,
-    /// Its number is among those that may serve again.
-    is_free: bool,
 }
 
 /// A port, and an address; none: any.
@@ -35,19 +33,20 @@ type Name = (u16, Option<IpAddr>);
 /// Cookies live for two of their periods; a little longer does no harm.
 const COOKIES_COME_BACK_FOR: Nanos = Nanos::from_secs(180);
 
-/// All listeners.
+/// All listeners. No number is ever another one's, so that a stale one finds nothing.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    listeners: Vec<Listener>,
+    /// Those that are open, and those that something half open still knows.
+    listeners: BTreeMap<u32, Listener>,
+    /// The next one's number.
+    next: u32,
     names: BTreeMap<Name, u32>,
-    /// Numbers of listeners that are over and that nothing half open knew when they were put here.
-    free: Vec<u32>,
 }
 
 impl Listeners {
     /// Whether it still listens.
     pub(super) fn is_open(&self, id: ListenerId) -> bool {
-        self.listeners.get(id.number() as usize).is_some_and(|listener| listener.is_open)
+        self.listeners.get(&id.number()).is_some_and(|listener| listener.is_open)
     }
 
     fn find(&self, local: SocketAddr) -> Option<u32> {
@@ -62,7 +61,7 @@ impl Listeners {
 
     /// One half-open connection of it more.
     pub(super) fn half_open_began(&mut self, listener: ListenerId) {
-        if let Some(listener) = self.listeners.get_mut(listener.number() as usize) {
+        if let Some(listener) = self.listeners.get_mut(&listener.number()) {
             listener.half_open += 1;
         }
     }
@@ -70,32 +69,16 @@ impl Listeners {
     /// One half-open connection of it less.
     pub(super) fn half_open_ended(&mut self, listener: Option<ListenerId>) {
         let Some(id) = listener else { return };
-        if let Some(listener) = self.listeners.get_mut(id.number() as usize) {
+        if let Some(listener) = self.listeners.get_mut(&id.number()) {
             listener.half_open = listener.half_open.saturating_sub(1);
-            self.note_free(id.number());
+            self.forget_if_over(id.number());
         }
     }
 
-    /// The number of one that is over serves again once nothing half open knows it.
-    fn note_free(&mut self, number: u32) {
-        let Some(listener) = self.listeners.get_mut(number as usize) else { return };
-        let is_over = !listener.is_open && listener.half_open == 0;
-        if is_over && !std::mem::replace(&mut listener.is_free, true) {
-            self.free.push(number);
+    fn forget_if_over(&mut self, number: u32) {
+        if self.listeners.get(&number).is_some_and(|of| !of.is_open && of.half_open == 0) {
+            self.listeners.remove(&number);
         }
-    }
-
-    /// A number that serves again.
-    fn take_free(&mut self) -> Option<u32> {
-        while let Some(number) = self.free.pop() {
-            let listener = &mut self.listeners[number as usize];
-            listener.is_free = false;
-            // A flow that was half open elsewhere may have come since.
-            if !listener.is_open && listener.half_open == 0 {
-                return Some(number);
-            }
-        }
-        None
     }
 }
 
@@ -143,16 +126,10 @@ impl Engine {
             half_open: 0,
             cookies_until: Nanos::ZERO,
             is_open: true,
-            is_free: false,
         };
-        let free = self.listeners.take_free();
-        let all = &mut self.listeners.listeners;
-        let at = free.map_or(all.len(), |number| number as usize);
-        let number = u32::try_from(at).map_err(|_| ListenError::InUse)?;
-        match all.get_mut(at) {
-            Some(place) => *place = listener,
-            None => all.push(listener),
-        }
+        let number = self.listeners.next;
+        self.listeners.next = number.checked_add(1).ok_or(ListenError::InUse)?;
+        self.listeners.listeners.insert(number, listener);
         self.listeners.names.insert(name, number);
         ListenerId::new(number).ok_or(ListenError::InUse)
     }
@@ -160,17 +137,22 @@ impl Engine {
     /// Accepts no more. What was accepted goes on; what was half open is reset when it completes.
     pub fn unlisten(&mut self, id: ListenerId) {
         let Listeners { listeners, names, .. } = &mut self.listeners;
-        if let Some(listener) = listeners.get_mut(id.number() as usize)
+        if let Some(listener) = listeners.get_mut(&id.number())
             && std::mem::replace(&mut listener.is_open, false)
         {
             names.remove(&listener.name);
-            self.listeners.note_free(id.number());
+            self.listeners.forget_if_over(id.number());
         }
+    }
+
+    /// Listeners that are open, or that something half open still knows.
+    pub fn listeners_known(&self) -> usize {
+        self.listeners.listeners.len()
     }
 
     /// Settings for the flows that `id` accepts from now on; whether they are others than before.
     pub fn set_listener_options(&mut self, id: ListenerId, options: FlowOptions) -> bool {
-        let listener = self.listeners.listeners.get_mut(id.number() as usize);
+        let listener = self.listeners.listeners.get_mut(&id.number());
         let options = options.mended();
         listener
             .is_some_and(|listener| std::mem::replace(&mut listener.options, options) != options)
@@ -228,7 +210,7 @@ impl Engine {
             self.shared.counters.backlog_full += 1;
             return;
         }
-        let listener = &mut self.listeners.listeners[number as usize];
+        let Some(listener) = self.listeners.listeners.get_mut(&number) else { return };
         let has_room = self.flows.len() - self.free.len() < self.shared.config.flows_max as usize;
         if listener.half_open >= listener.backlog || !has_room {
             listener.cookies_until = now + COOKIES_COME_BACK_FOR;
@@ -309,7 +291,7 @@ impl Engine {
         buffers: &mut B,
         out: &mut O,
     ) -> bool {
-        let listener = &self.listeners.listeners[number as usize];
+        let Some(listener) = self.listeners.listeners.get(&number) else { return false };
         if now > listener.cookies_until {
             return false;
         }
@@ -350,7 +332,9 @@ impl Engine {
         // No round trip was measured, which `establish` must not take for one.
         cold.retries = 1;
         let Some(index) = self.add(flow, cold) else { return true };
-        self.listeners.listeners[number as usize].half_open += 1;
+        if let Some(id) = id {
+            self.listeners.half_open_began(id);
+        }
         self.shared.counters.cookies_accepted += 1;
         let fate = self.receive_slowly(now, index, arrived, buffers, out);
         let initial = self.shared.config.initial_window.max(1);

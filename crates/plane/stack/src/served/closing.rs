@@ -105,6 +105,7 @@ impl Sockets {
         let Some(client) = client else { return };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };
         let streams = Arc::clone(&client.streams);
+        self.stats.traces.ended(conn.trace);
         let generation = conn.generation;
         let mut finished = conn.was_opened.then_some((app, slot, generation));
         if let Some(flow) = conn.flow {

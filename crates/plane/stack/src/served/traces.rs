@@ -10,11 +10,11 @@ use wire::FlowKey;
 
 use crate::trace::{Sample, Tracing};
 
-/// Samples under way at once: while there are more requests than that, fewer are sampled.
+/// Samples under way at once.
 const OPEN_MAX: usize = 64;
 
-/// Who has not answered by then is not waited for.
-const ANSWERED_WITHIN: Nanos = Nanos::from_secs(10);
+/// Those of one application.
+const OPEN_OF_APP_MAX: usize = 32;
 
 /// A request that was shown to its program.
 #[derive(Debug)]
@@ -78,6 +78,17 @@ impl Traces {
         self.open.clear();
     }
 
+    /// A socket is over.
+    #[inline]
+    pub(super) fn ended(&mut self, number: u32) {
+        if number != 0
+            && let Some(at) = self.open.iter().position(|open| open.number == number)
+        {
+            self.open.remove(at);
+            self.tracing.give_up(1);
+        }
+    }
+
     /// The turn before is over by `now`; what was answered in it has left.
     pub(super) fn turn_ended(&mut self, now: Nanos, mut done: impl FnMut(Sample)) {
         self.arrivals.clear();
@@ -107,17 +118,30 @@ impl Traces {
         // The last packet is what completes it.
         let mut arrivals = self.arrivals.iter().rev();
         let received = arrivals.find(|(of, _)| Some(*of) == key).map(|(_, received)| *received)?;
-        if self.open.is_full() {
-            let all = self.open.len();
-            self.open.retain(|open| now.since(open.taken) < ANSWERED_WITHIN);
-            self.tracing.give_up(all - self.open.len());
+        self.passed_by = 0;
+        if self.open.iter().filter(|open| open.app == app).count() >= OPEN_OF_APP_MAX
+            || self.open.is_full()
+        {
+            // Whoever waits longest gives way: what answers at all answers before others that do
+            // not.
+            let oldest = self.oldest_of_the_most()?;
+            self.open.remove(oldest);
+            self.tracing.give_up(1);
         }
         let number = self.number.wrapping_add(1).max(1);
         let open = Open { number, app, received: received.min(now), taken: now, shown: None };
         self.open.try_push(open).ok()?;
-        (self.number, self.passed_by) = (number, 0);
+        self.tracing.begin();
+        self.number = number;
         words.trace.store(number, Ordering::Relaxed);
         Some(number)
+    }
+
+    /// The oldest sample of the application that has most of them under way.
+    fn oldest_of_the_most(&self) -> Option<usize> {
+        let count = |app| self.open.iter().filter(|open| open.app == app).count();
+        let most = self.open.iter().map(|open| open.app).max_by_key(|app| count(*app))?;
+        self.open.iter().position(|open| open.app == most)
     }
 
     /// The program of a socket with a sample has written. False: before it had read.
@@ -127,7 +151,8 @@ impl Traces {
             return false;
         }
         words.trace.store(0, Ordering::Relaxed);
-        let Some(open) = at.map(|at| self.open.swap_remove(at)) else { return true };
+        let Some(open) = at.map(|at| self.open.remove(at)) else { return true };
+        self.tracing.finish();
         let moment = |of: &std::sync::atomic::AtomicU64| Nanos(of.load(Ordering::Relaxed));
         let (read, written) = (moment(&words.trace_read_nanos), moment(&words.trace_written_nanos));
         if read < open.taken || written < read || now < written {

@@ -64,9 +64,9 @@ impl SocketTable {
         ReplyBody::Traced {
             programs: self.apps.iter().filter(is_traced).count() as u32,
             requests,
-            lost: now.lost - before.lost,
-            unanswered: now.unanswered - before.unanswered,
-            strange: now.strange - before.strange,
+            lost: now.lost.saturating_sub(before.lost),
+            unanswered: now.unanswered.saturating_sub(before.unanswered),
+            strange: now.strange.saturating_sub(before.strange),
         }
     }
 }
