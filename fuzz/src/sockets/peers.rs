@@ -15,7 +15,18 @@ use wire::{Outcome, Toeplitz};
 use super::data_path::{DataPath, OUR_MAC};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const RING: usize = 1 << 14;
+const RING_LOG2: u8 = 14;
+const RING: usize = 1 << RING_LOG2;
+
+/// An engine aborts a connection whose rings are not as long as it was told.
+fn options() -> FlowOptions {
+    FlowOptions {
+        receive_ring_log2: RING_LOG2,
+        receive_limit_log2: RING_LOG2,
+        send_ring_log2: RING_LOG2,
+        ..FlowOptions::default()
+    }
+}
 
 #[derive(Default)]
 struct Rings {
@@ -112,7 +123,7 @@ impl Peers {
         let local = 20_000 + self.opened as u16;
         let ends = [([10, 0, 0, 1], local).into(), ([10, 0, 0, 2], port).into()];
         let [from, to] = ends;
-        let Ok(flow) = self.engine.connect(now, from, to, FlowOptions::default(), 0) else {
+        let Ok(flow) = self.engine.connect(now, from, to, options(), 0) else {
             return;
         };
         self.opened += 1;
@@ -133,6 +144,7 @@ impl Peers {
         if !connection.may_write {
             return;
         }
+        assert_eq!(self.engine.counters().bad_ring, 0, "the rings are as long as was said");
         let room = self.engine.room(connection.flow);
         let count = bytes.min(room.bytes as usize);
         let Some(ring) = self.rings.send.get_mut(&connection.flow) else { return };

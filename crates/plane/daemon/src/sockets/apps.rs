@@ -146,6 +146,7 @@ impl Apps {
         let app = self.here.remove(&number)?;
         self.resting.insert(number, now + NUMBER_RESTS);
         self.forget_rates(now);
+        self.memory.note_left(&app.streams);
         self.gone.push(Gone { app: number, name: app.name.clone(), uid: app.uid, reason });
         Some(app)
     }

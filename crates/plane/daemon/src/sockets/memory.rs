@@ -7,13 +7,16 @@
 //!    first, and their rings' pages are discarded: of the program that has most;
 //! 4. what is full lends no further ring. A connection whose ring is refused waits, and is accepted
 //!    when there is memory; a socket for datagrams is left to the kernel.
+//!
+//! A program that has left keeps its region until the last of its connections is over, two minutes
+//! at most after it: what its other rings have in memory is discarded, short or not.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
 
 use base::Nanos;
 use shm::sockets::Budget;
-use stack::Evicted;
+use stack::{AppSockets, Evicted};
 
 /// Time between two looks whether memory is short.
 const LOOK_EVERY: Nanos = Nanos::from_millis(200);
@@ -37,6 +40,8 @@ pub(super) struct RingMemory {
     idle: Nanos,
     /// Rings that were taken from connections whose sockets are not closed yet.
     evicted: Vec<Evicted>,
+    /// Programs that have left, whose connections still have bytes to bring to their peers.
+    left: VecDeque<Weak<AppSockets>>,
     say_at: Nanos,
 }
 
@@ -60,6 +65,7 @@ impl RingMemory {
             refused: 0,
             idle: IDLE_FIRST,
             evicted: Vec::new(),
+            left: VecDeque::new(),
             say_at: Nanos::ZERO,
         }
     }
@@ -115,6 +121,20 @@ impl RingMemory {
             app.server.heap().take_back(ring);
         }
         discarded
+    }
+
+    /// A program has left.
+    pub(super) fn note_left(&mut self, app: &Arc<AppSockets>) {
+        self.left.push_back(Arc::downgrade(app));
+    }
+
+    /// Discards the pages that nobody needs of one program that has left, of `rings_max` at most,
+    /// and of another one at the next call. How many bytes were discarded.
+    pub(super) fn trim_left(&mut self, rings_max: usize) -> u64 {
+        self.left.retain(|app| app.strong_count() > 0);
+        let Some(app) = self.left.pop_front().and_then(|app| app.upgrade()) else { return 0 };
+        self.note_left(&app);
+        app.server.heap().trim(rings_max)
     }
 
     /// Whether the connection in a slot of a program's own region was reset for want of memory.

@@ -22,6 +22,8 @@ impl SocketTable {
     pub(super) fn tend_memory(&mut self, now: Nanos) {
         if self.apps.memory().is_due(now) {
             self.settle_evicted(now);
+            let discarded = self.apps.memory().trim_left(DISCARDED_MAX);
+            self.table_config.counters.add_discarded(discarded);
             let taken = |apps: &Apps| apps.iter().map(usage).collect::<Vec<_>>();
             let before = taken(&self.apps);
             if self.apps.memory().is_short(&before) {

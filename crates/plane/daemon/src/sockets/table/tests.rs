@@ -483,6 +483,21 @@ fn the_programs_of_a_user_share_its_connections_and_its_memory() {
 }
 
 #[test]
+fn a_program_that_left_keeps_in_memory_only_what_its_last_connections_have() {
+    let mut place = Fixture::new("");
+    let (process, _) = place.attach("one").expect("anybody may");
+    // As a worker has it that still sends what the program has left.
+    let orphan = place.socket_table.apps.iter().next().map(|app| app.streams.clone());
+    let orphan = orphan.expect("it is here");
+    let heap = orphan.server.heap();
+    let [_kept, free] = [14, 16].map(|log2| heap.lend(log2).expect("there is memory"));
+    heap.take_back(free);
+    place.socket_table.leave(process.member, DetachReason::Died, clock::now());
+    place.socket_table.tend_memory(clock::now() + base::Nanos::from_secs(1));
+    assert_eq!((place.socket_table.count(), heap.resident_bytes()), (0, 1 << 14));
+}
+
+#[test]
 fn programs_that_were_put_out_are_remembered_with_why_and_as_many_of_a_user_as_there_is_room_for() {
     let mut place = Fixture::new("");
     let mut put_out = |reasons: &[DetachReason]| {
