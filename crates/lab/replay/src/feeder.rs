@@ -11,7 +11,7 @@ use wire::Outcome;
 
 use crate::checksum::{Verdict, judge};
 use crate::clock::Clock;
-use crate::fit::shorten;
+use crate::fit::{complete, shorten};
 use crate::input::Counted;
 use crate::link::{FRONT_BYTES, Link};
 use crate::packet_tracker::Played;
@@ -162,6 +162,7 @@ impl<R: Read> Feeder<R> {
             return;
         };
         let frame_bytes = (wire_bytes as usize + FRONT_BYTES).saturating_sub(link.header_bytes());
+        complete(&mut self.scratch[range.clone()], frame_bytes);
         self.waiting = Some(Waiting { range, wire_bytes, frame_bytes, is_cut, due: self.last_due });
     }
 

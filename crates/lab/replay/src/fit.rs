@@ -6,6 +6,34 @@
 
 use wire::{checksum, ethernet, ipv4, ipv6, udp, vlan};
 
+/// Gives a TCP packet that says to be nothing long the length that it had on its link: a NIC was
+/// yet to segment it when it was captured, and some drivers leave the length to that.
+pub(crate) fn complete(frame: &mut [u8], wire_bytes: usize) {
+    let _ = complete_header(frame, wire_bytes);
+}
+
+fn complete_header(frame: &mut [u8], wire_bytes: usize) -> Option<()> {
+    const NEXT_HEADER: usize = 6;
+    let link = ethernet::Header::parse(frame).ok()?;
+    let network = vlan::skip_tags(frame, link.ether_type).ok()?;
+    let l3 = usize::from(network.offset);
+    let len = wire_bytes.checked_sub(l3)?;
+    let most = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
+    let packet = frame.get_mut(l3..)?;
+    match network.ether_type {
+        ethernet::IPV4 if half(packet, 2)? == 0 && *packet.get(9)? == ipv4::TCP => {
+            let sum = checksum::update(half(packet, 10)?, 0, most(len));
+            put(packet, 2, most(len));
+            put(packet, 10, sum);
+        }
+        ethernet::IPV6 if half(packet, 4)? == 0 && *packet.get(NEXT_HEADER)? == ipv4::TCP => {
+            put(packet, 4, most(len.checked_sub(usize::from(ipv6::HEADER_BYTES))?));
+        }
+        _ => {}
+    }
+    Some(())
+}
+
 /// Shortens the IP and UDP lengths of `frame`, a packet that had `wire_bytes` on its link, to what
 /// is there. A length that did not fit the link either stays: that is the packet's own mistake.
 pub(crate) fn shorten(frame: &mut [u8], wire_bytes: usize) {

@@ -32,8 +32,9 @@ pub(crate) const PLAYABLE: &str = "Ethernet (1), raw IP (101, 12, 14, 228, 229),
 
 /// No type of a payload: the data path passes such a frame on as somebody else's.
 const NO_TYPE: u16 = 0xffff;
-/// ARPHRD types whose protocol field is no Ethernet type: frame relay, GRE, radiotap, netlink.
-const OTHER_PROTOCOLS: [u16; 4] = [770, 778, 803, 824];
+/// ARPHRD types whose protocol field is no Ethernet type: frame relay, radiotap, netlink. That of
+/// GRE (778) is one (RFC 2784 section 2.4).
+const OTHER_PROTOCOLS: [u16; 3] = [770, 803, 824];
 
 impl Link {
     /// The kind with that number in the registry of link types.
@@ -159,6 +160,9 @@ mod tests {
         assert_eq!(cooked(2, 1), with_type([1, 0, 0x5e, 0, 0, 1], 0x0800, &[5]));
         let mut cooked2 = [0; 21];
         (cooked2[0], cooked2[1], cooked2[9], cooked2[20]) = (0x86, 0xdd, 1, 5);
+        assert_eq!(frame(276, &cooked2), with_type(US, 0x86dd, &[5]));
+        // What came out of a GRE tunnel.
+        (cooked2[8], cooked2[9]) = (3, 10);
         assert_eq!(frame(276, &cooked2), with_type(US, 0x86dd, &[5]));
         // Netlink messages, as `nlmon` gives them, have no Ethernet type.
         (cooked2[8], cooked2[9]) = (3, 56);

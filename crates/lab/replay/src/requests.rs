@@ -9,7 +9,7 @@ use wire::{FlowKey, Outcome};
 
 use crate::Error;
 use crate::feeder::RECORD_BYTES_MAX;
-use crate::fit::shorten;
+use crate::fit::{complete, shorten};
 use crate::link::{FRONT_BYTES, Link, PLAYABLE};
 
 /// Requests of a capture, at most.
@@ -63,8 +63,10 @@ pub fn requests(input: impl Read) -> Result<Vec<Request>, Error> {
         let Some(range) = link.to_ethernet(&mut scratch, len) else { continue };
         let is_cut = len < record.wire_bytes as usize;
         let frame = &mut scratch[range];
+        let frame_bytes = frame.len() + (record.wire_bytes as usize).saturating_sub(len);
+        complete(frame, frame_bytes);
         if is_cut {
-            shorten(frame, frame.len() + (record.wire_bytes as usize - len));
+            shorten(frame, frame_bytes);
         }
         let Outcome::Flow(flow) = wire::classify(frame) else { continue };
         // Of what was cut off nobody knows what it was: most of all, data.

@@ -85,6 +85,24 @@ fn a_packet_that_claims_an_absurd_length_on_the_wire_is_still_a_packet() {
 }
 
 #[test]
+fn a_packet_that_a_nic_was_yet_to_segment_and_that_says_no_length_is_of_its_flow() {
+    let mut four = tcp("10.0.0.1:1", "10.0.0.2:2", (1, 1), 0x10, &[7; 3000]);
+    four[16..18].copy_from_slice(&[0, 0]);
+    four[24..26].fill(0);
+    let sum = wire::checksum::of(&four[14..34]);
+    four[24..26].copy_from_slice(&sum.to_be_bytes());
+    let mut six = tcp("[fd00::1]:3", "[fd00::2]:4", (1, 1), 0x10, &[7; 900]);
+    six[18..20].copy_from_slice(&[0, 0]);
+    let whole = spaced([four, six], 1000);
+    let cut = whole.iter().map(|record| record.clone().cut(80)).collect();
+    for records in [whole, cut] {
+        let report = try_replay(&plain(&records)).expect("a good file");
+        assert_eq!(report.flows.tracked, 2, "{}", report.table());
+        adds_up(&report);
+    }
+}
+
+#[test]
 fn a_cut_packet_that_claimed_more_than_its_link_had_is_as_malformed_as_the_whole_one() {
     for claims in [60_u16, 61] {
         let mut four = udp("10.0.0.1:1", "10.0.0.2:2", &[0; 32]);
