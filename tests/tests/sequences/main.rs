@@ -69,7 +69,8 @@ fn kept_sequences_look_like_linux() {
         assert!(text.starts_with("# "), "{} says what it holds", file.display());
         let played = lane.play(&Script::parse(&text), Pace::CAREFUL);
         println!("{}\n{played}", file.display());
-        if played.difference().is_some() {
+        // They are kept because both do the same: no reason is good enough.
+        if !matches!(played.verdict(), Verdict::Same) {
             failed.push(file);
         }
     }
