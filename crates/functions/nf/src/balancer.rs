@@ -60,6 +60,7 @@ use shm::{Batch, Frame};
 use wire::tcp;
 
 use crate::rewrite::{End, Side, write_end};
+use crate::tag::strip_priority_tag;
 use crate::track::{Fragments, Packet};
 use crate::{Function, Verdict, Verdicts};
 
@@ -300,6 +301,8 @@ impl Balancer {
             Forwarding::Nat => write_end(frame, Side::Destination, End { address, port }),
             // Until it leaves: the router is to find the server, not the service.
             Forwarding::Link => write_end(frame, Side::Destination, End { address, port: None }),
+            // It has nowhere to go any more, which the router tells its sender.
+            Forwarding::Ipip { .. } if packet::is_spent(frame) => {}
             Forwarding::Ipip { source } => {
                 self.identification = self.identification.wrapping_add(1);
                 wrap(frame, source.octets(), address.to_be_bytes(), self.identification)
@@ -361,6 +364,8 @@ impl Function for Balancer {
     fn process(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) {
         self.now = now;
         for (_, frame, verdict) in verdicts.undecided(batch) {
+            // The router will forward what is behind it.
+            strip_priority_tag(frame);
             let Some(destination) = destination_of(frame) else { continue };
             let done = match self.addresses.binary_search(&destination) {
                 Ok(_) => self.send(frame, now),

@@ -44,6 +44,7 @@ pub mod router;
 mod samples;
 mod selector;
 /// Which connection a packet is of.
+mod tag;
 pub mod track;
 mod verdict;
 

@@ -67,6 +67,7 @@ use shm::{Batch, Frame};
 use wire::ipv4;
 
 use crate::rewrite::{End, Identifications, Side, is_atomic, write_end, write_identification};
+use crate::tag::strip_priority_tag;
 use crate::track::{Fragments, Packet, Track, TrackSettings, Tuple};
 use crate::{Function, Prefix, Verdict, Verdicts};
 
@@ -260,6 +261,8 @@ impl Function for Nat {
     /// Translates destinations, and of packets between two hosts inside sources too.
     fn process(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) {
         for (_, frame, verdict) in verdicts.undecided(batch) {
+            // The router will forward what is behind it.
+            strip_priority_tag(frame);
             let Some((source, destination)) = Self::ends(frame) else { continue };
             let Some(pool) = self.mappings.pool_of(destination) else { continue };
             let hairpins = self.is_inside(source) && !self.is_outside(frame.meta().port);

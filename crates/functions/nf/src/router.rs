@@ -63,12 +63,13 @@ use wire::Malformed;
 use crate::bucket::{Bucket, Rate};
 use crate::fib::{Fib, FibChange, HopId, Interface, Neighbour, NextHop};
 use crate::icmp::{self, Sender};
+use crate::tag::strip_priority_tag;
 use crate::{Function, Verdict, Verdicts};
 
 use destination::Destination;
 use header::{LINK, must_stay_whole, packet_bytes, write_link_and_limit};
 use held::{Held, Keeping};
-use inspect::{inspect, strip_priority_tag};
+use inspect::inspect;
 use pieces::{Cutting, Pieces};
 pub use stop::RouterCounters;
 use stop::Stop;

@@ -40,6 +40,25 @@ pub(super) fn destination_of(frame: &Frame) -> Option<u32> {
     (head[12..14] == [0x08, 0x00]).then_some(u32::from_be_bytes(*address))
 }
 
+/// Whether an untagged IPv4 packet may not be forwarded any more.
+pub(super) fn is_spent(frame: &Frame) -> bool {
+    frame.bytes().get(LINK + 8).is_none_or(|ttl| *ttl <= 1)
+}
+
+/// One hop less in an IPv4 header without options, or in the beginning of one: who forwards into a
+/// tunnel lowers what is inside (RFC 2003 section 3.1).
+fn lower_ttl(header: &mut [u8; HEADER]) {
+    let old = u16::from_be_bytes([header[8], header[9]]);
+    header[8] = header[8].saturating_sub(1);
+    let new = u16::from_be_bytes([header[8], header[9]]);
+    // RFC 1624, equation 3.
+    let sum = !u16::from_be_bytes([header[10], header[11]]);
+    let sum = u32::from(sum) + u32::from(!old) + u32::from(new);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+}
+
 /// Puts the packet inside another one (RFC 2003).
 pub(super) fn wrap(
     frame: &mut Frame,
@@ -56,6 +75,7 @@ pub(super) fn wrap(
     let total = u16::try_from(usize::from(header.total_bytes) + HEADER).ok()?;
     frame.push_front(HEADER).then_some(())?;
     let bytes = frame.bytes_mut();
+    lower_ttl(bytes.get_mut(HEADER + LINK..)?.first_chunk_mut()?);
     bytes.copy_within(HEADER..HEADER + LINK, 0);
     let head: &mut [u8; HEADER] = bytes.get_mut(LINK..)?.first_chunk_mut()?;
     let [t0, t1] = total.to_be_bytes();

@@ -267,7 +267,7 @@ fn by_link_the_router_sees_the_server_and_the_server_the_packet_of_the_client() 
 }
 
 #[test]
-fn by_ipip_the_packet_of_the_client_is_inside_whole() {
+fn by_ipip_the_packet_of_the_client_is_inside_whole_and_one_hop_older() {
     let source = Ipv4Addr::new(10, 0, 0, 254);
     let mut balancer = balancer(17, Forwarding::Ipip { source }, 3);
     let packet = udp([CLIENT, SERVICE], b"ask");
@@ -276,8 +276,26 @@ fn by_ipip_the_packet_of_the_client_is_inside_whole() {
     assert_eq!((header.protocol, header.source), (4, source.octets()));
     assert_eq!(header.destination[..3], [10, 0, 0]);
     assert_eq!(wire::checksum::of(&out[14..34]), 0);
-    assert_eq!(out[34..], packet[14..]);
+    let inside = wire::ipv4::Header::parse(&out[34..]).expect("a header");
+    assert_eq!((inside.source, out[42]), ([198, 51, 100, 1], packet[22] - 1));
+    assert_eq!(wire::checksum::of(&out[34..54]), 0);
+    assert_eq!((&out[34..42], &out[46..]), (&packet[14..22], &packet[26..]));
     assert_eq!(out[..14], packet[..14]);
+    // One that may go no further is left to the router, which tells its sender.
+    let mut last = packet.clone();
+    last[22] = 1;
+    last[24..26].fill(0);
+    let sum = wire::checksum::of(&last[14..34]);
+    last[24..26].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(sent(&mut balancer, &last), last);
+}
+
+#[test]
+fn what_has_a_tag_that_names_a_priority_is_balanced_too() {
+    let mut balancer = balancer(17, Forwarding::Nat, 3);
+    let packet = udp([CLIENT, SERVICE], b"ask");
+    let tagged = [&packet[..12], &[0x81, 0x00, 0xe0, 0x00], &packet[12..]].concat();
+    assert_eq!(sent(&mut balancer, &tagged), sent(&mut balancer, &packet));
 }
 
 #[test]

@@ -59,6 +59,19 @@ fn back(nat: &mut Nat, packet: &[u8]) -> Option<Vec<u8>> {
     through(nat, OUTSIDE, INSIDE, packet, 0)
 }
 
+#[test]
+fn what_has_a_tag_that_names_a_priority_is_translated_both_ways() {
+    let tag = |packet: &[u8]| [&packet[..12], &[0x81, 0x00, 0xe0, 0x00], &packet[12..]].concat();
+    let mut nat = nat();
+    let ask = udp(["10.0.0.1:1000", "192.0.2.1:53"], b"ask");
+    let first = out(&mut nat, &ask).expect("it passes");
+    assert_eq!(out(&mut nat, &tag(&ask)), Some(first.clone()));
+    let [own, _] = ends(&first);
+    let answer = udp(["192.0.2.1:53", &own], b"answer");
+    let plain = back(&mut nat, &answer).expect("it passes");
+    assert_eq!(back(&mut nat, &tag(&answer)), Some(plain));
+}
+
 /// Source and destination of a UDP or TCP packet.
 fn ends(packet: &[u8]) -> [String; 2] {
     let end = |address: usize, port: usize| {
