@@ -117,8 +117,8 @@ pub enum ReplyBody {
         requests: Vec<TracedRequest>,
         /// Samples that found no room on their way, so far.
         lost: u64,
-        /// Those that were not answered before their connection ended, or before many others came, so
-        /// far; those under way are counted as well.
+        /// Those that were not answered before their connection ended, or before many others came,
+        /// so far; those under way are counted as well.
         unanswered: u64,
         /// Those whose moments cannot be, so far: the program's clock is another one.
         strange: u64,
