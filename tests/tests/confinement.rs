@@ -9,6 +9,7 @@ use whole::{Accelerated, Daemon, project, wait_for};
 const PYTHON: &str = "/usr/bin/python3";
 
 /// linux/capability.h.
+const CHOWN: u64 = 1;
 const KILL: u64 = 1 << 5;
 const NET_BIND_SERVICE: u64 = 1 << 10;
 const NET_ADMIN: u64 = 1 << 12;
@@ -52,7 +53,8 @@ impl Thread {
 fn may_have(thread: &str) -> u64 {
     match thread {
         "dispatcher" => BPF | SYS_NICE | KILL,
-        "attach" => BPF | NET_ADMIN | NET_BIND_SERVICE,
+        // It makes sockets that are to be another user's.
+        "attach" => BPF | NET_ADMIN | NET_BIND_SERVICE | CHOWN,
         "ports" => BPF | NET_ADMIN | NET_RAW | IPC_LOCK,
         _ => 0,
     }

@@ -17,13 +17,15 @@ fn documented() -> Vec<String> {
 const NO_SOCKETS: &str = "A daemon whose workers serve no sockets of programs answers `error`";
 
 /// Examples that are answered with `error`, and the words by which the document says so.
-const REFUSED: [(&str, &str); 7] = [
+const REFUSED: [(&str, &str); 9] = [
     (r#"{"v":1,"command":"sockets","count":100}"#, NO_SOCKETS),
     (
         r#"{"v":1,"app":"redis-server","command":"sockets","from":12884901889,"count":4096}"#,
         NO_SOCKETS,
     ),
     (r#"{"v":1,"command":"fallbacks"}"#, NO_SOCKETS),
+    (r#"{"v":1,"command":"trace","one_in":1000}"#, NO_SOCKETS),
+    (r#"{"v":1,"app":"redis-server","command":"trace","one_in":1}"#, NO_SOCKETS),
     (r#"{"v":1,"app":"redis-server","command":"fallbacks"}"#, NO_SOCKETS),
     (
         r#"{"v":1,"app":"redis-server","command":"capture","host":"10.0.0.1","port":6379,"snaplen":96,"packets":1000,"bytes":1048576}"#,

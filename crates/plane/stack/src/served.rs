@@ -61,7 +61,7 @@ const LOOKS: usize = 256;
 const QUANTUM: usize = 32;
 
 /// Commands that are carried out in one turn.
-const COMMANDS: usize = 32;
+pub(crate) const COMMANDS: usize = 32;
 
 /// A socket: the application's number, its slot, the generation.
 type SocketKey = (u16, u32, u32);

@@ -11,6 +11,7 @@ use super::{Heard, SPARES, SWEEP_EVERY, SocketJob};
 use crate::counts::SocketCounter;
 use crate::frames::{Arrival, Press, arrival};
 use crate::routes::Route;
+use crate::served::COMMANDS;
 
 impl SocketJob {
     /// Takes the segments of the kept frames in, and the frames as empty ones.
@@ -19,6 +20,7 @@ impl SocketJob {
             self.claim_arrived(now);
         }
         self.read_connect_probes(now);
+        self.read_commands(now);
         let Self {
             engine, context, sockets, routes, neighbours, kept, spares, events, counts, ..
         } = self;
@@ -97,6 +99,16 @@ impl SocketJob {
             self.sweep_at = now + SWEEP_EVERY;
             let engine = &self.engine;
             self.routes.sweep(|mark| engine.each_route(mark));
+        }
+    }
+
+    /// Heeds what was told before these segments came: a caller may be the first of a listener that
+    /// was told of a moment ago.
+    fn read_commands(&mut self, now: Nanos) {
+        let Self { engine, context, sockets, events, neighbours, .. } = self;
+        if let Some(sockets) = sockets {
+            let (rings, mut heard) = (&mut context.rings, Heard { events });
+            sockets.read_commands(COMMANDS, engine, rings, neighbours, now, &mut heard);
         }
     }
 
