@@ -321,6 +321,25 @@ fn connections_of_another_users_program_go_on_and_are_its_own_still() {
     assert!(!said.contains("Error"), "{said}");
 }
 
+#[test]
+fn numbers_keep_their_settings_and_children_their_parents_connections() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 60000\n");
+    let mut server = serve_as_nobody(&accelerated, "keeper.py", &["0.0.0.0", "8000"]);
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let callers = [0, 1].map(|_| connect(accelerated.there(), here));
+    server.wait_until_it_says("accepted");
+    end(&mut accelerated, 2);
+    server.signal(Signal::USR1);
+    server.wait_until_it_says("all is right");
+    for (mut caller, expected) in callers.into_iter().zip(["onetwo", "child"]) {
+        let mut told = String::new();
+        // Its program lives still: nothing is left that keeps the connection open.
+        caller.read_to_string(&mut told).expect("an end and no reset");
+        assert_eq!(told, expected);
+    }
+    server.kill();
+}
+
 /// Whoever has a socket while it is repaired could bind it to any address, connect it to anybody
 /// without a handshake, and listen beside anybody.
 #[test]
