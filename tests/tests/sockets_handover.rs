@@ -340,6 +340,31 @@ fn numbers_keep_their_settings_and_children_their_parents_connections() {
     server.kill();
 }
 
+#[test]
+fn numbers_that_are_made_and_passed_before_the_old_one_was_used_again_have_the_connection() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 60000\n");
+    let mut server = serve_as_nobody(&accelerated, "duplicator.py", &["0.0.0.0", "8000"]);
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let callers = [0; 4].map(|_| connect(accelerated.there(), here));
+    server.wait_until_it_says("accepted");
+    end(&mut accelerated, callers.len());
+    server.signal(Signal::USR1);
+    let mut passed = 0;
+    for mut caller in callers {
+        let mut told = [0; 6];
+        caller.read_exact(&mut told[..4]).expect("it speaks by the new number");
+        let count = if &told[..4] == b"made" { 4 } else { 6 };
+        passed += usize::from(count == 6);
+        caller.read_exact(&mut told[4..count]).expect("it speaks by the new number");
+        assert!([b"made".as_slice(), b"passed"].contains(&&told[..count]));
+        caller.write_all(&told[..count]).expect("it is connected");
+        assert_eq!(caller.read(&mut told).expect("an end and no reset"), 0);
+    }
+    assert_eq!(passed, 1);
+    server.wait_until_it_says("all is right");
+    server.kill();
+}
+
 /// Whoever has a socket while it is repaired could bind it to any address, connect it to anybody
 /// without a handshake, and listen beside anybody.
 #[test]

@@ -1,10 +1,10 @@
 //! Connections that the daemon has given to the kernel, on their way to this process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use attach::Given;
 use base::Nanos;
+use rustix::event::Timespec;
 use rustix::process::getpid;
 use sys::clock;
 
@@ -12,7 +12,7 @@ use super::Session;
 use crate::sockets::lock::GIVEN_WITHIN;
 
 /// How often who waits for a connection's socket looks.
-const LOOK_EVERY: Duration = Duration::from_micros(50);
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 impl Session {
     /// The sockets of connections that the daemon has given to the kernel, so many at most, which
@@ -45,9 +45,15 @@ impl Session {
                 return taken;
             }
             // The thread that waits for an answer may get it first.
-            std::thread::sleep(LOOK_EVERY);
+            // Not that of the C library, where a thread can be cancelled.
+            let _ = rustix::thread::nanosleep(&LOOK_EVERY);
         }
         Vec::new()
+    }
+
+    /// Those that [`Self::take_given`] has told, and that are nobody's yet.
+    pub fn give_back(&self, given: Vec<Given>) {
+        lock(&self.0.given).extend(given);
     }
 
     /// One has come to a thread that waited for something else.
