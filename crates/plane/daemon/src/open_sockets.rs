@@ -102,7 +102,8 @@ impl OpenSockets {
 
     /// Copies of the TCP sockets that have no connection in the kernel and that these processes
     /// have open, [`COPIED_MAX`] processes at most: `each` gets the process's number and the copy,
-    /// before the next is made, and says whether it wants more.
+    /// before the next is made, and says whether it wants more. It may get some more anyway: only
+    /// it knows how they are to be closed.
     ///
     /// # Errors
     /// The process that looks has ended, or a copy was lost on its way.
@@ -130,11 +131,10 @@ impl OpenSockets {
                 question.extend(words.flat_map(u64::to_le_bytes));
                 answers.set_read_timeout(Some(ANSWERED_WITHIN))?;
                 let mut asked = questions.write_all(&question);
-                let mut wants_more = true;
                 // To the end in any case, or the next answer would be the rest of this one.
                 while asked.is_ok() {
                     match receive_copy(answers) {
-                        Ok(Some((pid, copy))) => wants_more = wants_more && each(pid, copy),
+                        Ok(Some((pid, copy))) => _ = each(pid, copy),
                         Ok(None) => {
                             answers.set_read_timeout(None)?;
                             return Ok(());

@@ -121,7 +121,7 @@ impl SocketTable {
         let asked = looker.copies(&pids, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
             // Only of a process that lives after its descriptor was copied is it known whose it is.
-            if processes.lives(pid) {
+            if Instant::now() < until && processes.lives(pid) {
                 if let Some(candidate) = found.get_mut(&cookie) {
                     candidate.holders.push(pid);
                 } else if let Some((place, generation)) = wanted.remove(&cookie) {

@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use shm::sockets::{SlotState, SlotWords};
 use stack::{Command, LetGo, LetGoRequest, Parcel};
+use sys::socket_options;
 
 use super::super::super::app::App;
 use super::super::super::names::SlotKey;
@@ -116,7 +117,10 @@ impl SocketTable {
             // Without its peer's end it would wait for that for ever.
             match has_heard {
                 true => self.tell_holders(standing, processes),
-                false => self.fail_given(standing.candidate, standing.user),
+                false => {
+                    self.close_later(standing.user, standing.socket);
+                    self.fail_given(standing.candidate, standing.user);
+                }
             }
         }
     }
@@ -189,6 +193,9 @@ impl SocketTable {
             .and_then(|()| give(&let_go, asks, &socket, peer_ends, name_is_known));
         let_go.give_back();
         let user = parcel.app.user;
+        // Not before: until here its last close would wait.
+        let given = given
+            .and_then(|()| socket_options::copy_linger(candidate.socket.as_fd(), socket.as_fd()));
         match given {
             Ok(()) => Some(Standing { candidate, user, socket, has_peer_closed }),
             Err(error) => {
@@ -197,6 +204,7 @@ impl SocketTable {
                     app = candidate.app,
                     "a connection is lost: {error}"
                 );
+                self.close_later(user, socket);
                 self.fail_given(candidate, user);
                 None
             }
@@ -220,8 +228,13 @@ impl SocketTable {
     /// The processes that had a connection get the kernel's socket for it.
     fn tell_holders(&mut self, standing: Standing, processes: &dyn Processes) {
         let Standing { candidate, user, socket, .. } = standing;
-        let Some(app) = self.apps.get(candidate.app) else { return };
-        let Some(words) = app.words(candidate.place.1) else { return };
+        let app = self.apps.get(candidate.app);
+        let Some((app, words)) = app.and_then(|app| Some((app, app.words(candidate.place.1)?)))
+        else {
+            self.close_later(user, socket);
+            self.close_later(user, candidate.socket);
+            return;
+        };
         let (number, cookie) = (candidate.app, candidate.cookie);
         let sent = candidate.holders.iter().filter(|pid| {
             processes.lives(**pid) && processes.give(number, **pid, cookie, socket.as_fd())
