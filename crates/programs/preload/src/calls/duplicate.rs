@@ -3,7 +3,7 @@
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::calls::{alarm, to_kernel, twins};
+use crate::calls::{alarm, close, to_kernel, twins};
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
@@ -118,7 +118,7 @@ unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
     let removed = descriptors::remove(to);
     let made = duplicate(fd, make);
     if let Some((held, true)) = removed {
-        outcome::unheard(|| held.end());
+        outcome::unheard(|| close::end(&held));
     }
     made
 }

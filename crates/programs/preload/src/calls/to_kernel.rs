@@ -6,6 +6,7 @@
 //! given out for another file, between the look at it and the change.
 
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{Ordering, fence};
 
 use calisto_client::sockets::{GIVEN_WITHIN, Given, is_confined};
 use libc::c_int;
@@ -14,7 +15,7 @@ use crate::calls::{alarm, inherit};
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
-use crate::system::{kernel_socket, mover, real};
+use crate::system::{fork, kernel_socket, mover, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::epoll;
 
@@ -51,6 +52,25 @@ fn take(wanted: &Held, deadline: Deadline) {
     }
     let kept = settle(given);
     session.give_back(kept);
+}
+
+/// A number was the last of this process that stood for a connection. If that is given to the
+/// kernel at the same time, its new socket is closed too, which lies there for no number.
+pub(crate) fn closed(held: &Held) {
+    let Some(file) = held.file().filter(|file| file.kind == Kind::Stream) else { return };
+    // What the close has asked for is seen by the daemon, or its word here.
+    fence(Ordering::SeqCst);
+    if !file.is_to_leave() || own_code::is_running() || fork::is_borrowed() || is_confined() {
+        return;
+    }
+    own_code::run(|| {
+        mover::alone(|| {
+            let session = file.socket.session();
+            let (given, _) = session.given_so_far(usize::MAX);
+            let kept = settle(given);
+            session.give_back(kept);
+        });
+    });
 }
 
 /// Gives their numbers to those that have come: what is left is of numbers whose connections are

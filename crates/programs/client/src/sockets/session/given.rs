@@ -19,36 +19,42 @@ impl Session {
     /// this process has not taken yet; waits for the first. None: there will be no more. Each is to
     /// take the place of the one that [`Given::cookie`] tells.
     pub fn take_given(&self, most: usize) -> Vec<Given> {
-        let core = &self.0;
         let deadline = clock::now() + Nanos::from(GIVEN_WITHIN);
-        // What came to a forked child's parent is the parent's.
-        while core.process == getpid() && clock::now() < deadline {
-            let mut taken: Vec<Given> = {
-                let mut given = lock(&core.given);
-                let count = given.len().min(most);
-                given.drain(..count).collect()
-            };
-            let mut is_over = false;
-            if let Ok(_calling) = core.calling.try_lock() {
-                while taken.len() < most {
-                    match core.link.given(Nanos::ZERO) {
-                        Ok(Some(given)) => taken.push(given),
-                        Ok(None) => break,
-                        Err(_) => {
-                            is_over = true;
-                            break;
-                        }
-                    }
-                }
-            }
-            if is_over || !taken.is_empty() {
+        let mut is_over = false;
+        while !is_over && clock::now() < deadline {
+            let taken;
+            (taken, is_over) = self.given_so_far(most);
+            if !taken.is_empty() {
                 return taken;
             }
-            // The thread that waits for an answer may get it first.
-            // Not that of the C library, where a thread can be cancelled.
+            // The thread that waits for an answer may get it first. Not the C library's sleep, where
+            // a thread can be cancelled.
             let _ = rustix::thread::nanosleep(&LOOK_EVERY);
         }
         Vec::new()
+    }
+
+    /// Those that are there; and whether there will be no more.
+    pub fn given_so_far(&self, most: usize) -> (Vec<Given>, bool) {
+        let core = &self.0;
+        // What came to a forked child's parent is the parent's.
+        if core.process != getpid() {
+            return (Vec::new(), true);
+        }
+        let mut taken: Vec<Given> = {
+            let mut given = lock(&core.given);
+            let count = given.len().min(most);
+            given.drain(..count).collect()
+        };
+        let Ok(_calling) = core.calling.try_lock() else { return (taken, false) };
+        while taken.len() < most {
+            match core.link.given(Nanos::ZERO) {
+                Ok(Some(given)) => taken.push(given),
+                Ok(None) => break,
+                Err(_) => return (taken, true),
+            }
+        }
+        (taken, false)
     }
 
     /// Those that [`Self::take_given`] has told, and that are nobody's yet.

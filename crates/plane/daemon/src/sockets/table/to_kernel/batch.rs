@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use shm::sockets::{SlotState, SlotWords};
+use rustix::net::Shutdown;
+use shm::sockets::{Asks, SlotOption, SlotState, SlotWords};
 use stack::{Command, LetGo, LetGoRequest, Parcel};
 use sys::socket_options;
 
@@ -246,6 +247,9 @@ impl SocketTable {
         }
         // Who sees it waits for the socket that is on its way.
         words.state.fetch_or(SlotState::KERNELS, Ordering::AcqRel);
+        // Who closes it asks first and looks then whether it was given away.
+        fence(Ordering::SeqCst);
+        end_as_asked(words, &socket);
         app.tell(candidate.place.1);
         self.endings.given.add(number);
         self.table_config.counters.count(Event::HandedOver);
@@ -266,5 +270,19 @@ impl SocketTable {
 
     fn words_of(&self, candidate: &Candidate) -> Option<&SlotWords> {
         self.apps.get(candidate.app)?.words(candidate.place.1)
+    }
+}
+
+/// A program has closed its connection since the worker's last look: nobody else hears of that, and
+/// the socket that the program was sent may lie there for as long as it lives.
+fn end_as_asked(words: &SlotWords, socket: &OwnedFd) {
+    let asks = words.asks();
+    // SO_LINGER without any time.
+    let is_reset = asks.has(Asks::ABORT) || words.option(SlotOption::Linger) == 1;
+    // One that its peer has reset by now is over anyway.
+    if asks.has(Asks::CLOSE | Asks::ABORT) && is_reset {
+        let _ = rustix::net::connect_unspec(socket);
+    } else if asks.has(Asks::CLOSE) {
+        let _ = rustix::net::shutdown(socket, Shutdown::Both);
     }
 }
