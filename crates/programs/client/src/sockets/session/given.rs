@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attach::Given;
+use attach::{AttachError, Given};
 use base::Nanos;
 use rustix::event::Timespec;
-use rustix::process::getpid;
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, setrlimit};
 use sys::clock;
 
 use super::Session;
@@ -48,10 +49,17 @@ impl Session {
         };
         let Ok(_calling) = core.calling.try_lock() else { return (taken, false) };
         while taken.len() < most {
-            match core.link.given(Nanos::ZERO) {
+            let given = match core.link.given(Nanos::ZERO) {
+                Err(error) if !taken.is_empty() && has_no_descriptor(&error) => break,
+                Err(error) if has_no_descriptor(&error) => {
+                    with_another_descriptor(|| core.link.given(Nanos::ZERO))
+                }
+                given => given,
+            };
+            match given {
                 Ok(Some(given)) => taken.push(given),
                 Ok(None) => break,
-                Err(_) => return (taken, true),
+                Err(error) => return (taken, !has_no_descriptor(&error)),
             }
         }
         (taken, false)
@@ -66,6 +74,25 @@ impl Session {
     pub(super) fn keep_given(&self, given: Given) {
         lock(&self.0.given).push(given);
     }
+}
+
+/// A connection has come, and the program has as many files open as it may.
+fn has_no_descriptor(error: &AttachError) -> bool {
+    matches!(error, AttachError::System(error) if error.errno() == Errno::MFILE)
+}
+
+/// Runs what needs a descriptor more than the program may have, which it gives back at once: as far
+/// as the program could raise its own limit.
+fn with_another_descriptor<T>(run: impl FnOnce() -> T) -> T {
+    let limit = getrlimit(Resource::Nofile);
+    let more = limit.current.map(|current| current.saturating_add(1));
+    let is_raised = more.is_some_and(|more| limit.maximum.is_none_or(|most| more <= most))
+        && setrlimit(Resource::Nofile, Rlimit { current: more, ..limit.clone() }).is_ok();
+    let result = run();
+    if is_raised {
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    result
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
