@@ -109,6 +109,11 @@ fn put(fd: c_int, held: Option<&Held>, given: Option<&Given>) -> bool {
     if !descriptors::begin_move(fd, held) {
         return false;
     }
+    if given.is_some_and(|given| kernel_socket::cookie(fd) != Some(given.cookie)) {
+        // It was closed behind our back, and is another file's by now.
+        end_move(fd, held);
+        return false;
+    }
     let file = held.and_then(Held::file);
     if let Some(given) = given {
         let new = given.socket.as_raw_fd();
@@ -121,11 +126,15 @@ fn put(fd: c_int, held: Option<&Held>, given: Option<&Given>) -> bool {
         file.set_alarm(false, || None);
     });
     held.iter().for_each(|held| epoll::moves_from(fd, held));
+    end_move(fd, held);
+    true
+}
+
+fn end_move(fd: c_int, held: Option<&Held>) {
     let was_last = descriptors::end_move(fd, held);
     if let Some(held) = held.filter(|_| was_last) {
         held.end();
     }
-    true
 }
 
 /// Puts the file of one number at another, which stays marked to be closed by exec, or not.
