@@ -40,8 +40,8 @@ const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// Processes of applications, as far as the attach server speaks to them.
 pub(crate) trait Processes {
-    /// Whether the number of a process is still that of the process which attached.
-    fn lives(&self, pid: u32) -> bool;
+    /// Whether the number of a process is still that of one which is of this application.
+    fn lives(&self, app: u16, pid: u32) -> bool;
 
     /// Has a process of an application put a socket in the place of the one with this cookie.
     /// False: it is gone, or does not read.
@@ -121,7 +121,7 @@ impl SocketTable {
         let asked = looker.copies(&pids, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
             // Only of a process that lives after its descriptor was copied is it known whose it is.
-            if Instant::now() < until && processes.lives(pid) {
+            if Instant::now() < until && processes.lives(number, pid) {
                 if let Some(candidate) = found.get_mut(&cookie) {
                     candidate.holders.push(pid);
                 } else if let Some((place, generation)) = wanted.remove(&cookie) {

@@ -238,7 +238,7 @@ impl SocketTable {
         };
         let (number, cookie) = (candidate.app, candidate.cookie);
         let sent = candidate.holders.iter().filter(|pid| {
-            processes.lives(**pid) && processes.give(number, **pid, cookie, socket.as_fd())
+            processes.lives(number, **pid) && processes.give(number, **pid, cookie, socket.as_fd())
         });
         if sent.count() == 0 {
             self.close_later(user, socket);
