@@ -1,5 +1,7 @@
 //! More numbers for an open file, and the flags of both.
 
+use std::sync::atomic::{Ordering, fence};
+
 use libc::c_int;
 use rustix::io::Errno;
 
@@ -167,6 +169,12 @@ unsafe fn of_socket(held: &Held, fd: c_int, command: c_int, argument: usize) -> 
             if result == 0 {
                 file.set_nonblocking(flags & libc::O_NONBLOCK != 0);
                 alarm::follow(fd, held);
+                // The daemon hears it while it gives the connection to the kernel, or is seen here.
+                fence(Ordering::SeqCst);
+                if file.is_to_leave() {
+                    lookup::leave(fd);
+                    return kernel(argument);
+                }
             }
             result
         }

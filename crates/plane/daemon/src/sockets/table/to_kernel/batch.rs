@@ -178,8 +178,7 @@ impl SocketTable {
             return None;
         }
         let asks = words.asks();
-        let is_nonblocking =
-            words.file_flags.load(Ordering::Relaxed) & OFlags::NONBLOCK.bits() != 0;
+        let waits = !is_nonblocking(words);
         let key = (candidate.app, candidate.place.1, candidate.generation);
         let claimed = &mut self.claimed.holds;
         let descriptors = &mut self.descriptors;
@@ -190,7 +189,7 @@ impl SocketTable {
         };
         let peer_ends = &self.endings.given.peer_ends;
         let has_peer_closed = let_go.repair.has_peer_closed;
-        let given = successor::set_flags(&socket, is_nonblocking)
+        let given = successor::set_nonblocking(&socket, !waits)
             .and_then(|()| give(&let_go, asks, &socket, peer_ends, name_is_known));
         let_go.give_back();
         let user = parcel.app.user;
@@ -247,9 +246,11 @@ impl SocketTable {
         }
         // Who sees it waits for the socket that is on its way.
         words.state.fetch_or(SlotState::KERNELS, Ordering::AcqRel);
-        // Who closes it asks first and looks then whether it was given away.
+        // Who closes it, or says that its calls are not to wait, looks after that whether it was
+        // given away.
         fence(Ordering::SeqCst);
         end_as_asked(words, &socket);
+        let _ = successor::set_nonblocking(&socket, is_nonblocking(words));
         app.tell(candidate.place.1);
         self.endings.given.add(number);
         self.table_config.counters.count(Event::HandedOver);
@@ -285,4 +286,8 @@ fn end_as_asked(words: &SlotWords, socket: &OwnedFd) {
     } else if asks.has(Asks::CLOSE) {
         let _ = rustix::net::shutdown(socket, Shutdown::Both);
     }
+}
+
+fn is_nonblocking(words: &SlotWords) -> bool {
+    words.file_flags.load(Ordering::Relaxed) & OFlags::NONBLOCK.bits() != 0
 }
