@@ -26,6 +26,9 @@ use crate::log;
 /// The programs of a batch get so long to end the copies that they are in the middle of.
 const SEIZED_WITHIN: Duration = Duration::from_millis(50);
 
+/// All programs of a user together get so long for that, however many batches they have.
+const USER_SEIZED_WITHIN: Duration = Duration::from_millis(500);
+
 /// Ports below are their owners' alone (`net.ipv4.ip_unprivileged_port_start`).
 const FIRST_FREE_PORT: u16 = 1024;
 
@@ -46,17 +49,21 @@ struct Standing {
 }
 
 impl SocketTable {
-    /// These; the time for all is over at `until`.
+    /// These, of one user; the time for all is over at `until`. `waited` is how long the user's
+    /// programs have been waited for so far.
     pub(super) fn give_batch(
         &mut self,
         batch: Vec<Candidate>,
         claims: &mut Claims,
         processes: &dyn Processes,
         until: Instant,
+        waited: &mut Duration,
     ) {
         let mut seized: BTreeMap<SlotKey, Ready> = BTreeMap::new();
         let mut left = self.ready(batch);
-        let give_up = (Instant::now() + SEIZED_WITHIN).min(until);
+        let begun = Instant::now();
+        let patience = SEIZED_WITHIN.min(USER_SEIZED_WITHIN.saturating_sub(*waited));
+        let give_up = (begun + patience).min(until);
         loop {
             for ready in std::mem::take(&mut left) {
                 match self.words_of(&ready.candidate).is_some_and(seize_both) {
@@ -69,6 +76,7 @@ impl SocketTable {
             }
             std::thread::sleep(LOOK_EVERY);
         }
+        *waited += begun.elapsed();
         self.count_kept(Event::HandOverBusy, left.len() as u64);
         for Ready { candidate, .. } in left {
             self.let_be(candidate);
