@@ -2,7 +2,8 @@
 
 Then, before it has done anything else with them, it makes a second number of the first by dup(2), of
 the second by dup2(2) and of the third by F_DUPFD, and passes the fourth to a process that it had made
-before. Everybody speaks by the new numbers; the old ones are closed.
+before. Everybody speaks by the new numbers; the old ones are closed. What the
+connections had from their listener they have still.
 
 duplicator.py ADDRESS PORT
 """
@@ -12,10 +13,14 @@ import fcntl
 import os
 import signal
 import socket
+import struct
 import sys
 
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+limit = struct.pack("ll", 60, 0)
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 44)
 ours, theirs = socket.socketpair()
 passed = os.fork()
 if passed == 0:
@@ -40,6 +45,10 @@ ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [c
 for fd in callers:
     os.close(fd)
 for fd in made:
+    stream = socket.socket(fileno=fd)
+    assert stream.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, len(limit)) == limit
+    assert stream.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 44
+    stream.detach()
     assert os.write(fd, b"made") == 4
 for fd in made:
     assert os.read(fd, 4) == b"made"
