@@ -8,7 +8,7 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{Ordering, fence};
 
-use calisto_client::sockets::{GIVEN_WITHIN, Given, is_confined};
+use calisto_client::sockets::{GIVEN_WITHIN, Given, Session, is_confined};
 use libc::c_int;
 
 use crate::calls::{alarm, inherit};
@@ -63,11 +63,21 @@ pub(crate) fn closed(held: &Held) {
     if !file.is_to_leave() || own_code::is_running() || fork::is_borrowed() || is_confined() {
         return;
     }
+    sweep(file.socket.session());
+}
+
+/// Takes what has come so far, for whatever number: what has none is closed.
+pub(crate) fn sweep(session: &Session) {
     own_code::run(|| {
         mover::alone(|| {
-            let session = file.socket.session();
-            let (given, _) = session.given_so_far(usize::MAX);
-            let kept = settle(given);
+            let mut kept = Vec::new();
+            loop {
+                let (given, _) = session.given_so_far(TAKEN_MAX);
+                if given.is_empty() {
+                    break;
+                }
+                kept.extend(settle(given));
+            }
             session.give_back(kept);
         });
     });
