@@ -16,8 +16,8 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 /// Another question: this byte, milliseconds in which it is to be answered, a count and numbers of
-/// processes, each eight bytes. The answer is the number of a process with a copy of a socket of it beside it, again and again, and then
-/// [`NO_MORE`].
+/// processes, each eight bytes. The answer is the number of a process with a copy of a socket of it
+/// beside it, again and again, and then [`NO_MORE`].
 pub(super) const COPIES: u8 = b'C';
 pub(super) const NO_MORE: u64 = u64::MAX;
 

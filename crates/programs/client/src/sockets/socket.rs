@@ -305,7 +305,8 @@ impl Socket {
         }
     }
 
-    /// Takes that back: this process can take nothing from the daemon any more. Makes no system call.
+    /// Takes that back: this process can take nothing from the daemon any more. Makes no system
+    /// call.
     pub fn follow_no_more(&self) {
         if let Ok(slot) = self.slot() {
             slot.words.follows.store(0, Ordering::Release);

@@ -28,8 +28,8 @@ impl Session {
             if !taken.is_empty() {
                 return taken;
             }
-            // The thread that waits for an answer may get it first. Not the C library's sleep, where
-            // a thread can be cancelled.
+            // The thread that waits for an answer may get it first. Not the C library's sleep, in
+            // which a thread can be cancelled.
             let _ = rustix::thread::nanosleep(&LOOK_EVERY);
         }
         Vec::new()

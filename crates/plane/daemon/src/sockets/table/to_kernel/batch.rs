@@ -1,7 +1,7 @@
 //! Connections that change hands together.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -62,8 +62,8 @@ impl SocketTable {
         let mut seized: BTreeMap<SlotKey, Ready> = BTreeMap::new();
         let mut left = self.ready(batch);
         let begun = Instant::now();
-        let patience = SEIZED_WITHIN.min(USER_SEIZED_WITHIN.saturating_sub(*waited));
-        let give_up = (begun + patience).min(until);
+        let timeout = SEIZED_WITHIN.min(USER_SEIZED_WITHIN.saturating_sub(*waited));
+        let give_up = (begun + timeout).min(until);
         loop {
             for ready in std::mem::take(&mut left) {
                 match self.words_of(&ready.candidate).is_some_and(seize_both) {
@@ -257,7 +257,7 @@ impl SocketTable {
         // Who closes it, or says that its calls are not to wait, looks after that whether it was
         // given away.
         fence(Ordering::SeqCst);
-        end_as_asked(words, &socket);
+        end_as_asked(words.asks(), words.option(SlotOption::Linger), socket.as_fd());
         let _ = successor::set_nonblocking(&socket, is_nonblocking(words));
         app.tell(candidate.place.1);
         self.endings.given.add(number);
@@ -284,10 +284,9 @@ impl SocketTable {
 
 /// A program has closed its connection since the worker's last look: nobody else hears of that, and
 /// the socket that the program was sent may lie there for as long as it lives.
-fn end_as_asked(words: &SlotWords, socket: &OwnedFd) {
-    let asks = words.asks();
+fn end_as_asked(asks: Asks, linger: u32, socket: BorrowedFd<'_>) {
     // SO_LINGER without any time.
-    let is_reset = asks.has(Asks::ABORT) || words.option(SlotOption::Linger) == 1;
+    let is_reset = asks.has(Asks::ABORT) || linger == 1;
     // One that its peer has reset by now is over anyway.
     if asks.has(Asks::CLOSE | Asks::ABORT) && is_reset {
         let _ = rustix::net::connect_unspec(socket);
@@ -298,4 +297,32 @@ fn end_as_asked(words: &SlotWords, socket: &OwnedFd) {
 
 fn is_nonblocking(words: &SlotWords) -> bool {
     words.file_flags.load(Ordering::Relaxed) & OFlags::NONBLOCK.bits() != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn what_a_program_has_closed_meanwhile_ends_for_its_peer_as_it_wished() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
+        let here = listener.local_addr().expect("it is bound");
+        for (asks, linger, expected) in [
+            (Asks::CLOSE, 0, Ok(0)),
+            (Asks::CLOSE, 1, Err(ErrorKind::ConnectionReset)),
+            (Asks::CLOSE | Asks::ABORT, 0, Err(ErrorKind::ConnectionReset)),
+            (Asks::SHUT_READ, 1, Err(ErrorKind::WouldBlock)),
+        ] {
+            let mut peer = TcpStream::connect(here).expect("it listens");
+            let (socket, _) = listener.accept().expect("it is connected");
+            end_as_asked(Asks(asks), linger, socket.as_fd());
+            // Of the last nothing comes.
+            peer.set_nonblocking(asks == Asks::SHUT_READ).expect("a socket");
+            let heard = peer.read(&mut [0; 1]).map_err(|error| error.kind());
+            assert_eq!(heard, expected, "{asks} {linger}");
+        }
+    }
 }
