@@ -340,6 +340,53 @@ fn numbers_keep_their_settings_and_children_their_parents_connections() {
     server.kill();
 }
 
+#[test]
+fn numbers_that_are_made_and_passed_before_the_old_one_was_used_again_have_the_connection() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 60000\n");
+    let mut server = serve_as_nobody(&accelerated, "duplicator.py", &["0.0.0.0", "8000"]);
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let callers = [0; 4].map(|_| connect(accelerated.there(), here));
+    server.wait_until_it_says("accepted");
+    end(&mut accelerated, callers.len());
+    server.signal(Signal::USR1);
+    let mut passed = 0;
+    for mut caller in callers {
+        let mut told = [0; 6];
+        caller.read_exact(&mut told[..4]).expect("it speaks by the new number");
+        let count = if &told[..4] == b"made" { 4 } else { 6 };
+        passed += usize::from(count == 6);
+        caller.read_exact(&mut told[4..count]).expect("it speaks by the new number");
+        assert!([b"made".as_slice(), b"passed"].contains(&&told[..count]));
+        caller.write_all(&told[..count]).expect("it is connected");
+        assert_eq!(caller.read(&mut told).expect("an end and no reset"), 0);
+    }
+    assert_eq!(passed, 1);
+    server.wait_until_it_says("all is right");
+    server.kill();
+}
+
+#[test]
+fn a_program_that_has_as_many_files_open_as_it_may_keeps_its_connections() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 60000\n");
+    let words = ["20", "0.0.0.0", "8000"];
+    let mut server = serve_as_nobody(&accelerated, "full_table.py", &words);
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let callers = [0; 20].map(|_| connect(accelerated.there(), here));
+    server.wait_until_it_says("accepted");
+    end(&mut accelerated, callers.len());
+    for mut caller in &callers {
+        caller.write_all(b"hello").expect("it is connected");
+    }
+    server.signal(Signal::USR1);
+    for mut caller in callers {
+        let mut told = String::new();
+        caller.read_to_string(&mut told).expect("an end and no reset");
+        assert_eq!(told, "hello");
+    }
+    server.wait_until_it_says("all is right");
+    server.kill();
+}
+
 /// Whoever has a socket while it is repaired could bind it to any address, connect it to anybody
 /// without a handshake, and listen beside anybody.
 #[test]

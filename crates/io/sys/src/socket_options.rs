@@ -17,7 +17,7 @@ use crate::SysError;
 use crate::error::last_errno;
 use crate::socket::get_int;
 
-pub use copy::copy;
+pub use copy::{copy, copy_linger};
 
 /// Such an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

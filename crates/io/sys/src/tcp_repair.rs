@@ -66,6 +66,8 @@ const TCP_REPAIR_WINDOW: libc::c_int = 29;
 const REPAIR_ON: libc::c_int = 1;
 const REPAIR_OFF: libc::c_int = 0;
 const REPAIR_OFF_WITHOUT_PROBE: libc::c_int = -1;
+/// Of TCP_NOTSENT_LOWAT: 2^32 - 1 bytes.
+const NO_LIMIT: libc::c_int = -1;
 const RECEIVE_QUEUE: libc::c_int = 1;
 const SEND_QUEUE: libc::c_int = 2;
 /// TCP's options by their numbers on the wire, as TCP_REPAIR_OPTIONS wants them.
@@ -95,6 +97,8 @@ pub struct Repaired<'a> {
     socket: BorrowedFd<'a>,
     /// SO_REUSEADDR, which repair mode has for itself: as it was, and as it is to be.
     reuse: [bool; 2],
+    /// TCP_NOTSENT_LOWAT as it was: meanwhile it keeps nothing out that there is room for.
+    unsent_low: libc::c_int,
 }
 
 /// Whether a socket is a TCP socket that could be given a connection: it neither has one, nor opens
@@ -150,8 +154,11 @@ impl<'a> Repaired<'a> {
             return Err(failed(Errno::ISCONN));
         }
         let reuse = sockopt::socket_reuseaddr(socket).map_err(failed)?;
+        let unsent_low = get_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+        let unsent_low = unsent_low.map_err(failed)?;
         set_int(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, REPAIR_ON).map_err(failed)?;
-        let repaired = Self { socket, reuse: [reuse, reuse || record.reuses_address] };
+        let reuse = [reuse, reuse || record.reuses_address];
+        let repaired = Self { socket, reuse, unsent_low };
         match repaired.make(record, unread, sent) {
             Ok(()) => Ok(repaired),
             Err(errno) => {
@@ -166,6 +173,7 @@ impl<'a> Repaired<'a> {
         let tcp = |name, value| set_int(socket, libc::IPPROTO_TCP, name, value);
         let is_v6 = kind_of(socket).map_err(|error| error.errno())?.is_ipv6();
         let [local, remote] = [record.local, record.remote].map(|end| of_family(end, is_v6));
+        tcp(libc::TCP_NOTSENT_LOWAT, NO_LIMIT)?;
         // From its size the kernel reckons the largest window that it will ever announce.
         self.make_room(record)?;
         for (queue, first) in
@@ -252,7 +260,12 @@ impl<'a> Repaired<'a> {
         let failed = |errno| SysError::new("go on with a connection", errno, "");
         set_int(self.socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, REPAIR_OFF).map_err(failed)?;
         sockopt::set_socket_reuseaddr(self.socket, self.reuse[1]).map_err(failed)?;
-        send_all(self.socket, unsent).map_err(failed)
+        send_all(self.socket, unsent).map_err(failed)?;
+        self.limit_unsent().map_err(failed)
+    }
+
+    fn limit_unsent(&self) -> Result<(), Errno> {
+        set_int(self.socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, self.unsent_low)
     }
 
     /// Takes the connection off the socket, without a segment.
@@ -263,6 +276,7 @@ impl<'a> Repaired<'a> {
         let off = REPAIR_OFF_WITHOUT_PROBE;
         let _ = set_int(self.socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, off);
         let _ = sockopt::set_socket_reuseaddr(self.socket, self.reuse[0]);
+        let _ = self.limit_unsent();
     }
 }
 

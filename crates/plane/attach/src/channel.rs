@@ -59,6 +59,35 @@ impl Descriptors {
 
 /// Takes the oldest message; never waits. Nothing is allocated unless there is one.
 pub(crate) fn receive(socket: BorrowedFd<'_>, descriptors: Descriptors) -> Result<Incoming, Errno> {
+    get(socket, descriptors, RecvFlags::empty())
+}
+
+/// Looks at the oldest message and leaves it there, [`Descriptors::Keep`]: what comes beside it are
+/// copies.
+pub(crate) fn look(socket: BorrowedFd<'_>) -> Result<Incoming, Errno> {
+    get(socket, Descriptors::Keep, RecvFlags::PEEK)
+}
+
+/// The text of the oldest message, which is left there.
+pub(crate) fn text_of_oldest(socket: BorrowedFd<'_>) -> Vec<u8> {
+    let mut text = vec![0; MESSAGE_BYTES_MAX];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let count = rustix::net::recv(socket, &mut text[..], flags).map_or(0, |(count, _)| count);
+    text.truncate(count);
+    text
+}
+
+/// Drops the oldest message, and what is beside it.
+pub(crate) fn drop_oldest(socket: BorrowedFd<'_>) {
+    // What cannot be read is found out by who looks next.
+    let _ = read(|| Ok(rustix::net::recv(socket, &mut [0_u8; 0][..], RecvFlags::DONTWAIT)?));
+}
+
+fn get(
+    socket: BorrowedFd<'_>,
+    descriptors: Descriptors,
+    how: RecvFlags,
+) -> Result<Incoming, Errno> {
     let len = match read(|| {
         let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
         Ok(rustix::net::recv(socket, &mut [0_u8; 0][..], flags)?.1)
@@ -73,7 +102,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, descriptors: Descriptors) -> Resul
     let mut control = RecvAncillaryBuffer::new(&mut room[..control_bytes]);
     let got = read(|| {
         let mut parts = [IoSliceMut::new(&mut text)];
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT | how;
         rustix::net::recvmsg(socket, &mut parts, &mut control, flags)
     })?;
     let message = match got {

@@ -12,7 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SendFlags, SocketAddrUnix, SocketFlags};
 use sys::{SysError, clock, poll};
 
-use crate::channel::{self, Descriptors, Incoming};
+use crate::channel::{self, Incoming};
 use crate::error::AttachError;
 use crate::listener::socket;
 use crate::message::{ToApp, ToDaemon};
@@ -150,12 +150,21 @@ impl Link {
     /// `timeout`.
     ///
     /// # Errors
-    /// The daemon is gone, or what it sent is no message.
+    /// The daemon is gone, or what it sent is no message. EMFILE: a connection that is the kernel's
+    /// ([`ToApp::Given`]) comes next, and there is no descriptor for it: it stays there.
     pub fn receive(&self, timeout: Nanos) -> Result<Option<(ToApp, Vec<OwnedFd>)>, AttachError> {
         let deadline = clock::now() + timeout;
         loop {
-            let incoming = channel::receive(self.socket.as_fd(), Descriptors::Keep)
+            let incoming = channel::look(self.socket.as_fd())
                 .map_err(|errno| SysError::new("read the daemon's message", errno, ""))?;
+            match &incoming {
+                Incoming::Nothing | Incoming::Closed => {}
+                Incoming::TooManyDescriptors(_) if self.is_next_given() => {
+                    let advice = "raise the limit of open files (ulimit -n)";
+                    return Err(SysError::new("take a connection", Errno::MFILE, advice).into());
+                }
+                _ => channel::drop_oldest(self.socket.as_fd()),
+            }
             match incoming {
                 Incoming::Message(text, descriptors) => {
                     let message = text::decode_to_app(&text).map_err(AttachError::Protocol)?;
@@ -177,6 +186,11 @@ impl Link {
             }
             poll::wait_readable(self.socket.as_fd(), left);
         }
+    }
+
+    fn is_next_given(&self) -> bool {
+        let text = channel::text_of_oldest(self.socket.as_fd());
+        matches!(text::decode_to_app(&text), Ok(ToApp::Given { .. }))
     }
 
     /// Enters sockets mode; what came beside the answer is described at [`Streaming`].

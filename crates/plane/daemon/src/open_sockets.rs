@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::Nanos;
 use rustix::io::Errno;
@@ -30,9 +30,9 @@ use copies::{COPIES, NO_MORE, copies_of, receive_copy, send_copy};
 /// The argument with which this program is started again as the process that looks.
 pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
 
-/// Each copy comes within this time. Where one does not nobody is asked any more: it may come as a
-/// part of the next answer.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+/// The process that looks may end its answer so much later than it was told to. If it does not
+/// nobody asks it any more: the rest may come as a part of the next answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A question is this byte; an answer is a count and its cookies, a count and its numbers
 /// of processes, each eight bytes.
@@ -40,6 +40,9 @@ const QUESTION: u8 = b'?';
 
 /// Processes of one question for copies, at most.
 const COPIED_MAX: usize = 1024;
+
+/// No question for copies may take longer.
+const WITHIN_MAX: Duration = Duration::from_secs(60);
 
 /// The count of an answer that is none: not every process could be looked at.
 const NOT_WHOLE: u64 = u64::MAX;
@@ -102,13 +105,15 @@ impl OpenSockets {
 
     /// Copies of the TCP sockets that have no connection in the kernel and that these processes
     /// have open, [`COPIED_MAX`] processes at most: `each` gets the process's number and the copy,
-    /// before the next is made, and says whether it wants more.
+    /// before the next is made, and says whether it wants more. It may get some more anyway: only
+    /// it knows how they are to be closed. None are made after `until`.
     ///
     /// # Errors
     /// The process that looks has ended, or a copy was lost on its way.
     pub(crate) fn copies(
         &mut self,
         pids: &[u32],
+        until: Instant,
         mut each: impl FnMut(u32, OwnedFd) -> bool,
     ) -> io::Result<()> {
         let pids = &pids[..pids.len().min(COPIED_MAX)];
@@ -116,7 +121,7 @@ impl OpenSockets {
             Self::Here => {
                 let mut wants_more = true;
                 for &pid in pids {
-                    copies_of(pid, |copy| {
+                    copies_of(pid, until, |copy| {
                         wants_more = wants_more && each(pid, copy);
                         Ok(wants_more)
                     })?;
@@ -125,20 +130,25 @@ impl OpenSockets {
             }
             Self::Process { questions, answers } => {
                 let mut question = vec![COPIES];
-                let words = std::iter::once(pids.len() as u64);
+                let left = |until: Instant| until.saturating_duration_since(Instant::now());
+                let words = [left(until).as_millis() as u64, pids.len() as u64].into_iter();
                 let words = words.chain(pids.iter().map(|pid| u64::from(*pid)));
                 question.extend(words.flat_map(u64::to_le_bytes));
-                answers.set_read_timeout(Some(ANSWERED_WITHIN))?;
+                let give_up = until + ANSWERED_WITHIN;
                 let mut asked = questions.write_all(&question);
-                let mut wants_more = true;
                 // To the end in any case, or the next answer would be the rest of this one.
                 while asked.is_ok() {
+                    // No time at all would be for ever.
+                    let wait = left(give_up).max(Duration::from_millis(1));
+                    answers.set_read_timeout(Some(wait))?;
                     match receive_copy(answers) {
-                        Ok(Some((pid, copy))) => wants_more = wants_more && each(pid, copy),
+                        Ok(Some((pid, copy))) => _ = each(pid, copy),
                         Ok(None) => {
                             answers.set_read_timeout(None)?;
                             return Ok(());
                         }
+                        // The word has come whole: there was no descriptor for what it is about.
+                        Err(error) if error.kind() == ErrorKind::InvalidData => {}
                         Err(error) => asked = Err(error),
                     }
                 }
@@ -210,10 +220,12 @@ fn answer(
     let mut question = [0];
     while questions.read(&mut question)? > 0 {
         if question[0] == COPIES {
+            let milliseconds = word(&mut questions)?.min(WITHIN_MAX.as_millis() as u64);
+            let until = Instant::now() + Duration::from_millis(milliseconds);
             let count = word(&mut questions)?.min(COPIED_MAX as u64);
             for _ in 0..count {
                 let pid = u32::try_from(word(&mut questions)?).unwrap_or(0);
-                copies_of(pid, |copy| give(pid, copy).map(|()| true))?;
+                copies_of(pid, until, |copy| give(pid, copy).map(|()| true))?;
             }
             answers.write_all(&NO_MORE.to_le_bytes())?;
             answers.flush()?;
@@ -401,8 +413,15 @@ mod tests {
         let cookie = |socket: &OwnedFd| sys::socket::cookie_of(socket.as_fd()).expect("a socket");
         let own = std::process::id();
         let (ours, theirs) = UnixStream::pair().expect("descriptors are left");
-        let question = [[COPIES].as_slice(), &1_u64.to_le_bytes(), &u64::from(own).to_le_bytes()];
-        let question = question.concat();
+        let asked_for = |milliseconds: u64| {
+            let words = [milliseconds, 1, own.into()].map(u64::to_le_bytes);
+            [[COPIES].as_slice(), words.as_flattened()].concat()
+        };
+        let mut late = Vec::new();
+        let none = |_, _| panic!("its time is over");
+        answer(asked_for(0).as_slice(), &mut late, none).expect("memory is written");
+        assert_eq!(late, NO_MORE.to_le_bytes(), "no more than that there are none");
+        let question = asked_for(10_000);
         let out = theirs.try_clone().expect("descriptors are left");
         let asked = std::thread::spawn(move || {
             let give = |pid, copy: OwnedFd| send_copy(theirs.as_fd(), pid, copy.as_fd());
@@ -416,7 +435,7 @@ mod tests {
         assert!(found);
         let mut here = 0;
         OpenSockets::Here
-            .copies(&[own], |_, _| {
+            .copies(&[own], Instant::now() + WITHIN_MAX, |_, _| {
                 here += 1;
                 false
             })

@@ -68,7 +68,7 @@ pub use confined::{is_confined, note_confined, prepare_to_be_confined};
 pub use datagram::{Outgoing, Received};
 pub use ids::{RegionId, SlotId};
 pub use info::SocketInfo;
-pub use lock::GIVEN_TO_KERNEL;
+pub use lock::{GIVEN_TO_KERNEL, GIVEN_WITHIN};
 pub use offer::Outcome;
 pub use poller::Poller;
 pub use readiness::Readiness;

@@ -19,6 +19,8 @@ pub(crate) mod interrupts;
 pub(crate) mod kernel_socket;
 /// A lock that a fork cannot leave closed.
 pub(crate) mod lock;
+/// The thread that may change the files of numbers.
+pub(crate) mod mover;
 /// How a call of C ends.
 pub(crate) mod outcome;
 /// System calls without libc.

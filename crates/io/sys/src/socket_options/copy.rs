@@ -53,9 +53,8 @@ const NUMBERS_V6: &[(c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
 ];
 
-/// Options of other types: linger, two limits of time, and a name; of at most so many bytes.
+/// Options of other types: two limits of time, and a name; of at most so many bytes.
 const OTHERS: &[(c_int, c_int)] = &[
-    (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
     (libc::IPPROTO_TCP, libc::TCP_CONGESTION),
@@ -70,8 +69,9 @@ const SO_BUF_LOCK: c_int = 72;
 const SEND_LOCKED: c_int = 1;
 const RECEIVE_LOCKED: c_int = 2;
 
-/// Sets on a TCP socket what was set on another one of the same family, as far as it differs. What
-/// this kernel does not have is set on neither.
+/// Sets on a TCP socket what was set on another one of the same family, as far as it differs; how
+/// long its last close waits ([`copy_linger`]) is not among it. What this kernel does not have is
+/// set on neither.
 ///
 /// # Errors
 /// The kernel refuses one of them, for want of a right for example.
@@ -87,12 +87,8 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), SysError> {
             set_int(to, level, name, wanted).map_err(failed)?;
         }
     }
-    for &(level, name) in OTHERS {
-        if let (Ok(wanted), Ok(now)) = (read(from, level, name), read(to, level, name))
-            && wanted != now
-        {
-            write(to, level, name, &wanted).map_err(failed)?;
-        }
+    for &other in OTHERS {
+        copy_other(from, to, other).map_err(failed)?;
     }
     let locked = get_int(from, libc::SOL_SOCKET, SO_BUF_LOCK).unwrap_or(0);
     for (bit, name, force) in [
@@ -106,6 +102,26 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), SysError> {
         }
     }
     Ok(())
+}
+
+/// Sets SO_LINGER as it was set on another socket: from then on the last close may wait.
+///
+/// # Errors
+/// One of them is no socket.
+pub fn copy_linger(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), SysError> {
+    copy_other(from, to, (libc::SOL_SOCKET, libc::SO_LINGER))
+        .map_err(|errno| SysError::new("copy a socket's SO_LINGER", errno, ""))
+}
+
+fn copy_other(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    (level, name): (c_int, c_int),
+) -> Result<(), Errno> {
+    match (read(from, level, name), read(to, level, name)) {
+        (Ok(wanted), Ok(now)) if wanted != now => write(to, level, name, &wanted),
+        _ => Ok(()),
+    }
 }
 
 fn read(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Result<Vec<u8>, Errno> {
@@ -149,6 +165,8 @@ mod tests {
         copy(from.as_fd(), to.as_fd()).expect("nothing that needs a right");
         assert!(sockopt::tcp_nodelay(&to).expect("TCP"));
         assert_eq!(sockopt::ip_tos(&to), Ok(0x28));
+        assert_eq!(sockopt::socket_linger(&to), Ok(None), "its close waits for nothing yet");
+        copy_linger(from.as_fd(), to.as_fd()).expect("both are sockets");
         assert_eq!(sockopt::socket_linger(&to), Ok(Some(Duration::from_secs(7))));
         assert_eq!(sockopt::socket_timeout(&to, sockopt::Timeout::Recv), Ok(limit));
         assert_eq!(sockopt::tcp_congestion(&to).as_deref(), Ok("reno"));

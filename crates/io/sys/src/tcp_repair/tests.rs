@@ -126,8 +126,11 @@ fn goes_on(ip: IpAddr) {
     let (sent, unsent) = (stretch(1, 20_000), stretch(2, 300_000));
     record.room[1] = sent.len() + unsent.len();
     let socket = fresh(ip);
+    // No hindrance to what was written before, and a limit again afterwards.
+    set_int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 1).expect("a number");
     let repaired = Repaired::begin(socket.as_fd(), &record, &unread, &sent).expect("root may");
     repaired.go_on(&unsent).expect("there is room");
+    assert_eq!(get::<i32>(socket.as_fd(), libc::TCP_NOTSENT_LOWAT), 1);
     let mut own = stream_of(socket);
     assert_eq!(own.peer_addr().expect("it stands"), record.remote);
     expect(&mut own, b"unread");

@@ -14,7 +14,7 @@ use crate::admin_socket::error;
 use crate::apps::attach_server::AttachServer;
 use crate::apps::client::{Client, Membership};
 use crate::apps::notices::TraceAsk;
-use crate::sockets::{Answer, Processes};
+use crate::sockets::{Answer, Member, Processes};
 
 /// Calls of one process that are answered before others are heard.
 const CALLS: usize = 16;
@@ -27,22 +27,23 @@ const GIVEN_BYTES_MAX: u32 = 32 << 20;
 struct Members<'a>(&'a [Client]);
 
 impl Members<'_> {
-    fn of(&self, pid: u32) -> impl DoubleEndedIterator<Item = (&Client, &Membership)> {
+    fn of(&self, app: u16, pid: u32) -> impl DoubleEndedIterator<Item = (&Client, &Membership)> {
         let members = self.0.iter().filter_map(|client| Some((client, client.member.as_ref()?)));
-        members.filter(move |(_, membership)| membership.member.pid() == pid)
+        let is_its = move |member: &Member| member.pid() == pid && member.app() == app;
+        members.filter(move |(_, membership)| is_its(&membership.member))
     }
 }
 
 impl Processes for Members<'_> {
-    fn lives(&self, pid: u32) -> bool {
-        let mut processes = self.of(pid).filter_map(|(_, membership)| membership.process.as_ref());
+    fn lives(&self, app: u16, pid: u32) -> bool {
+        let members = self.of(app, pid);
+        let mut processes = members.filter_map(|(_, membership)| membership.process.as_ref());
         processes.any(|process| !process.is_dead())
     }
 
     fn give(&self, app: u16, pid: u32, cookie: u64, socket: BorrowedFd<'_>) -> bool {
-        let mut members = self.of(pid).filter(|(_, membership)| membership.member.app() == app);
         // By its latest connection: an earlier one of the same number is another program's.
-        members.next_back().is_some_and(|(client, _)| {
+        self.of(app, pid).next_back().is_some_and(|(client, _)| {
             client.peer.send(&ToApp::Given { cookie }, &[socket]).unwrap_or(false)
         })
     }

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -14,9 +15,9 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-/// Another question: this byte, a count and numbers of processes, each eight bytes. The answer is
-/// the number of a process with a copy of a socket of it beside it, again and again, and then
-/// [`NO_MORE`].
+/// Another question: this byte, milliseconds in which it is to be answered, a count and numbers of
+/// processes, each eight bytes. The answer is the number of a process with a copy of a socket of it
+/// beside it, again and again, and then [`NO_MORE`].
 pub(super) const COPIES: u8 = b'C';
 pub(super) const NO_MORE: u64 = u64::MAX;
 
@@ -56,16 +57,18 @@ pub(super) fn send_copy(to: BorrowedFd<'_>, pid: u32, copy: BorrowedFd<'_>) -> i
 }
 
 /// Copies of the TCP sockets of a process that have no connection in the kernel, each once; `each`
-/// says whether it wants more. A process that has ended or may not be looked at has none.
+/// says whether it wants more. A process that has ended or may not be looked at has none; nobody
+/// looks for more after `until`.
 pub(super) fn copies_of(
     pid: u32,
+    until: Instant,
     mut each: impl FnMut(OwnedFd) -> io::Result<bool>,
 ) -> io::Result<()> {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Ok(()) };
     let Ok(holder) = pidfd_open(number, PidfdFlags::empty()) else { return Ok(()) };
     let mut seen = BTreeSet::new();
-    for entry in entries.flatten() {
+    for entry in entries.flatten().take_while(|_| Instant::now() < until) {
         let Ok(target) = fs::read_link(entry.path()) else { continue };
         let is_socket = target.as_os_str().as_encoded_bytes().starts_with(b"socket:");
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());

@@ -19,7 +19,7 @@ pub const GIVEN_TO_KERNEL: Errno = Errno::REMCHG;
 
 /// No connection takes longer to be given to the kernel; a daemon that is killed meanwhile never
 /// gives a lock back.
-pub(crate) const GIVEN_WITHIN: Duration = Duration::from_secs(10);
+pub const GIVEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Takes the lock, and waits for it if another thread has it, or the daemon, which never gives it
 /// back once `is_over`.

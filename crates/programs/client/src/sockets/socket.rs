@@ -305,6 +305,14 @@ impl Socket {
         }
     }
 
+    /// Takes that back: this process can take nothing from the daemon any more. Makes no system
+    /// call.
+    pub fn follow_no_more(&self) {
+        if let Ok(slot) = self.slot() {
+            slot.words.follows.store(0, Ordering::Release);
+        }
+    }
+
     /// Whether it is of no use any more: it was closed, or the daemon is gone.
     pub fn is_over(&self) -> bool {
         self.slot().map_or(true, |slot| match self.0.kind {

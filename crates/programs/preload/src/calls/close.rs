@@ -6,6 +6,7 @@ use calisto_client::sockets::SocketOption;
 use libc::{c_int, c_uint};
 use rustix::io::Errno;
 
+use crate::calls::to_kernel;
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
@@ -32,7 +33,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
         // SAFETY: a plain number.
         let result = unsafe { real::close(fd) };
         if let Some((held, true)) = removed {
-            outcome::unheard(|| held.end());
+            outcome::unheard(|| end(&held));
         }
         return result;
     }
@@ -45,8 +46,14 @@ pub(crate) fn forget(fd: c_int) {
     lookup::leave(fd);
     if let Some((held, true)) = descriptors::remove(fd) {
         linger(&held);
-        held.end();
+        end(&held);
     }
+}
+
+/// No number of this process names it any more.
+pub(crate) fn end(held: &Held) {
+    held.end();
+    to_kernel::closed(held);
 }
 
 /// SO_LINGER: close(2) waits until the peer has all that was written, or the time is over. The

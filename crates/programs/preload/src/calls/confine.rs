@@ -10,7 +10,7 @@
 use calisto_client::sockets::{note_confined, prepare_to_be_confined};
 use libc::{c_int, c_long};
 
-use crate::entry::descriptors;
+use crate::entry::descriptors::{self, Found};
 use crate::process::lookup;
 use crate::system::{faults, real};
 use crate::wait::list;
@@ -32,7 +32,7 @@ pub(crate) unsafe fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize
     // SAFETY: the caller's arguments.
     let result = unsafe { real::prctl(option, a, b, c, d) };
     if result == 0 {
-        note_confined();
+        has_begun();
     }
     result
 }
@@ -45,9 +45,22 @@ pub(crate) fn seccomp(operation: usize, make: impl FnOnce() -> c_long) -> c_long
     prepare();
     let result = make();
     if result == 0 {
-        note_confined();
+        has_begun();
     }
     result
+}
+
+/// The filter stands: only memory is written. Connections are no longer given to the kernel, whose
+/// sockets this process could not take.
+fn has_begun() {
+    note_confined();
+    for fd in descriptors::ours() {
+        if let Found::Ours(held) = descriptors::find_quietly(fd)
+            && let Some(file) = held.file()
+        {
+            file.socket.follow_no_more();
+        }
+    }
 }
 
 fn prepare() {

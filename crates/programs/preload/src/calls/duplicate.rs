@@ -1,15 +1,37 @@
 //! More numbers for an open file, and the flags of both.
 
+use std::sync::atomic::{Ordering, fence};
+
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::calls::{alarm, twins};
+use crate::calls::{alarm, close, to_kernel, twins};
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
 use crate::process::lookup;
 use crate::system::{fork, outcome, real};
 use crate::wait::epoll;
+
+/// Has the kernel make a number of `fd`, which names the same file then: also if its connection was
+/// given to the kernel before, or is at the same time.
+fn duplicate(fd: c_int, make: impl FnOnce() -> c_int) -> c_int {
+    if fork::is_borrowed() || descriptors::is_plain(fd) {
+        return follow(fd, make());
+    }
+    lookup::leave(fd);
+    let before = descriptors::look(fd);
+    let made = follow(fd, make());
+    let may_have_changed = match &before {
+        Some(Found::Ours(held)) => held.file().is_some_and(|file| file.socket.is_kernels()),
+        Some(_) => false,
+        None => true,
+    };
+    if made >= 0 && may_have_changed {
+        outcome::unheard(|| to_kernel::keep_alike(fd, made));
+    }
+    made
+}
 
 /// Lets a number that the kernel has just made of `fd` name the same file.
 fn follow(fd: c_int, made: c_int) -> c_int {
@@ -47,7 +69,7 @@ pub(crate) unsafe fn dup(fd: c_int) -> c_int {
         return outcome::failed(Errno::BADF);
     }
     // SAFETY: a plain number.
-    follow(fd, unsafe { real::dup(fd) })
+    duplicate(fd, || unsafe { real::dup(fd) })
 }
 
 /// dup2(2).
@@ -93,11 +115,12 @@ unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
     if unsafe { real::fcntl(fd, libc::F_GETFD, 0) } < 0 {
         return make();
     }
+    lookup::leave(to);
     // Who waits on it is woken once the new file stands there.
     let removed = descriptors::remove(to);
-    let made = follow(fd, make());
+    let made = duplicate(fd, make);
     if let Some((held, true)) = removed {
-        outcome::unheard(|| held.end());
+        outcome::unheard(|| close::end(&held));
     }
     made
 }
@@ -112,7 +135,7 @@ pub(crate) unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int 
     }
     if command == libc::F_DUPFD || command == libc::F_DUPFD_CLOEXEC {
         // SAFETY: plain numbers.
-        return follow(fd, unsafe { real::fcntl(fd, command, argument) });
+        return duplicate(fd, || unsafe { real::fcntl(fd, command, argument) });
     }
     if descriptors::is_plain(fd) {
         // SAFETY: the caller's arguments.
@@ -146,6 +169,12 @@ unsafe fn of_socket(held: &Held, fd: c_int, command: c_int, argument: usize) -> 
             if result == 0 {
                 file.set_nonblocking(flags & libc::O_NONBLOCK != 0);
                 alarm::follow(fd, held);
+                // The daemon hears it while it gives the connection to the kernel, or is seen here.
+                fence(Ordering::SeqCst);
+                if file.is_to_leave() {
+                    lookup::leave(fd);
+                    return kernel(argument);
+                }
             }
             result
         }

@@ -68,8 +68,10 @@ const FROM_LISTENER: &[SocketOption] = &[
 
 /// Those of an accepted connection that its kernel's socket has not heard of, and that matter once
 /// the connection is the kernel's. What was set on the connection itself was set there too.
+/// How large its buffers are is what the hand-over needs.
 const TO_KERNEL: &[SocketOption] = &[
     SocketOption::NoDelay,
+    SocketOption::Cork,
     SocketOption::KeepAlive,
     SocketOption::KeepIdle,
     SocketOption::KeepInterval,
@@ -78,6 +80,11 @@ const TO_KERNEL: &[SocketOption] = &[
     SocketOption::NotSentLow,
     SocketOption::ReceiveLow,
     SocketOption::UrgentInline,
+    SocketOption::BusyPoll,
+    SocketOption::TypeOfService,
+    SocketOption::TrafficClass,
+    SocketOption::TimeToLive,
+    SocketOption::HopLimit,
 ];
 
 /// A connection was given to the kernel: its socket has what its listener had.
@@ -87,12 +94,40 @@ pub(crate) fn to_kernel(fd: c_int, file: &File) {
         if value == 0 || !TO_KERNEL.contains(&option) {
             continue;
         }
-        let value = c_int::try_from(value).unwrap_or(c_int::MAX);
-        let bytes = size_of::<c_int>() as libc::socklen_t;
-        // SAFETY: the value is an int that lives as long as the call. What the kernel refuses it
-        // has refused before.
-        unsafe { real::setsockopt(fd, level, name, (&raw const value).cast(), bytes) };
+        set(fd, level, name, &value.cast_signed());
     }
+    for (name, option) in [
+        (libc::SO_RCVTIMEO, SocketOption::ReceiveTimeout),
+        (libc::SO_SNDTIMEO, SocketOption::SendTimeout),
+    ] {
+        let value = i64::from(file.socket.option(option));
+        if value != 0 {
+            let limit = timeval { tv_sec: value / 1_000_000, tv_usec: value % 1_000_000 };
+            set(fd, libc::SOL_SOCKET, name, &limit);
+        }
+    }
+    if let Some(seconds) = file.socket.option(SocketOption::Linger).checked_sub(1) {
+        let value = linger { l_onoff: 1, l_linger: seconds.cast_signed() };
+        set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &value);
+    }
+    let rate = file.socket.option(SocketOption::PacingRate);
+    if rate != 0 {
+        set(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate);
+    }
+    let number = file.socket.option(SocketOption::Congestion) as usize;
+    if let Some(name) = number.checked_sub(1).and_then(|at| CONGESTION.get(at)) {
+        // What this kernel does not have it goes on without.
+        let mut value = [0_u8; 16];
+        value[..name.len()].copy_from_slice(name);
+        set(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &value);
+    }
+}
+
+/// Sets an option of a plain type of C. What the kernel refuses it has refused before.
+fn set<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &T) {
+    let bytes = size_of::<T>() as socklen_t;
+    // SAFETY: the value has that many bytes and lives as long as the call.
+    unsafe { real::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), bytes) };
 }
 
 /// What a new socket of this machine has: only what differs was the program's wish.

@@ -19,7 +19,7 @@ extern "C" fn at_load() {
 
 /// See [`again::renew_by`].
 pub(crate) fn say() {
-    again::renew_by(offer, to_kernel::leave);
+    again::renew_by(offer, to_kernel::leave, to_kernel::sweep);
 }
 
 /// Offers a listener or a UDP socket anew. Where that is refused it is the kernel's, as any socket.

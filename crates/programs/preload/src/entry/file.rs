@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use calisto_client::sockets::{Readiness, Socket, SocketOption, Watcher};
+use calisto_client::sockets::{Readiness, Socket, SocketOption, Watcher, is_confined};
 use libc::c_int;
 
 use crate::entry::memberships::Memberships;
@@ -51,7 +51,7 @@ pub(crate) struct File {
 impl File {
     /// A socket of this process, of which other processes know nothing yet.
     pub(crate) fn new(socket: Socket, kind: Kind, family: c_int) -> Self {
-        if kind == Kind::Stream {
+        if kind == Kind::Stream && !is_confined() {
             socket.follow_to_kernel();
         }
         Self {

@@ -39,14 +39,16 @@ struct Ways {
     renew: fn(c_int, &File),
     /// Takes a connection to the kernel.
     leave: fn(c_int, &Held),
+    /// Takes what the daemon has sent, and closes what is nobody's.
+    sweep: fn(&Session),
 }
 
 static WAYS: OnceLock<Ways> = OnceLock::new();
 
 /// Says how sockets are offered anew, and how they leave, before there is one that could.
-pub(crate) fn renew_by(renew: fn(c_int, &File), leave: fn(c_int, &Held)) {
+pub(crate) fn renew_by(renew: fn(c_int, &File), leave: fn(c_int, &Held), sweep: fn(&Session)) {
     if WAYS.get().is_none() {
-        let _ = WAYS.set(Ways { renew, leave });
+        let _ = WAYS.set(Ways { renew, leave, sweep });
         session::after_attaching_anew(offer_lost);
         fork::before_each(leave_all);
     }
@@ -71,6 +73,8 @@ fn look_for_another(old: &Session) -> Option<Duration> {
     if now.0 >= due
         && NEXT_LOOK.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
+        // Connections that were closed while they were given to the kernel would stay open.
+        WAYS.get().iter().for_each(|ways| (ways.sweep)(old));
         let has_lost = lost().next().is_some();
         HAS_LOST.store(has_lost, Ordering::Relaxed);
         if has_lost && session::get().is_some() {

@@ -1,7 +1,7 @@
 //! What runs before the program's own code, and around each of its forks.
 
 use crate::process::{environment, inherited, say, session};
-use crate::system::{fork, lock};
+use crate::system::{fork, lock, mover};
 
 /// What the loader calls before the program's own code.
 #[used]
@@ -20,15 +20,18 @@ extern "C" fn at_load() {
 
 unsafe extern "C" fn before_fork() {
     fork::will_fork();
+    mover::close();
     lock::close_gate();
 }
 
 unsafe extern "C" fn after_fork() {
     lock::open_gate();
+    mover::open();
 }
 
 unsafe extern "C" fn in_child() {
     fork::note_process();
     lock::open_gate();
+    mover::open();
     session::in_child();
 }

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use stack::Command;
 
 use self::successor::follows;
-use super::super::app::App;
 use super::super::names::SlotKey;
 use super::super::records::What;
 use super::SocketTable;
@@ -31,6 +30,9 @@ use crate::open_sockets::OpenSockets;
 /// end.
 const ALL_WITHIN: Duration = Duration::from_secs(5);
 
+/// For the descriptors of one application nobody looks longer than this.
+const COPIED_WITHIN: Duration = Duration::from_secs(1);
+
 /// Connections that are under way at once: none is answered by anybody for longer than these take.
 const BATCH: usize = 32;
 
@@ -40,8 +42,8 @@ const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// Processes of applications, as far as the attach server speaks to them.
 pub(crate) trait Processes {
-    /// Whether the number of a process is still that of the process which attached.
-    fn lives(&self, pid: u32) -> bool;
+    /// Whether the number of a process is still that of one which is of this application.
+    fn lives(&self, app: u16, pid: u32) -> bool;
 
     /// Has a process of an application put a socket in the place of the one with this cookie.
     /// False: it is gone, or does not read.
@@ -73,9 +75,9 @@ impl SocketTable {
         // It is asked while the table changes.
         let mut looker =
             std::mem::replace(&mut self.table_config.open_sockets, OpenSockets::Nobody);
-        let apps: Vec<u16> = self.apps.iter().map(App::number).collect();
-        for app in apps {
-            self.give_app(app, &mut looker, claims, processes, until);
+        let mut waited = BTreeMap::new();
+        for app in self.in_turn() {
+            self.give_app(app, &mut looker, claims, processes, until, &mut waited);
         }
         self.table_config.open_sockets = looker;
         self.give_orphans(claims);
@@ -91,6 +93,19 @@ impl SocketTable {
         }
     }
 
+    /// The applications: one of each user, then the next one of each.
+    fn in_turn(&self) -> Vec<u16> {
+        let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
+        let turns = self.apps.iter().map(|app| {
+            let turn = of_user.entry(app.uid).or_default();
+            *turn += 1;
+            (*turn, app.number())
+        });
+        let mut turns: Vec<(usize, u16)> = turns.collect();
+        turns.sort_unstable();
+        turns.into_iter().map(|(_, app)| app).collect()
+    }
+
     /// Those of one application.
     fn give_app(
         &mut self,
@@ -99,6 +114,7 @@ impl SocketTable {
         claims: &mut Claims,
         processes: &dyn Processes,
         until: Instant,
+        waited: &mut BTreeMap<u32, Duration>,
     ) {
         let Some(app) = self.apps.get(number) else { return };
         let region = app.region();
@@ -118,10 +134,11 @@ impl SocketTable {
         self.count_kept(Event::HandOverLibrary, deaf);
         self.count_kept(Event::HandOverLocal, local);
         let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
-        let asked = looker.copies(&pids, |pid, socket| {
+        let copied_until = until.min(Instant::now() + COPIED_WITHIN);
+        let asked = looker.copies(&pids, copied_until, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
             // Only of a process that lives after its descriptor was copied is it known whose it is.
-            if processes.lives(pid) {
+            if Instant::now() < until && processes.lives(number, pid) {
                 if let Some(candidate) = found.get_mut(&cookie) {
                     candidate.holders.push(pid);
                 } else if let Some((place, generation)) = wanted.remove(&cookie) {
@@ -142,7 +159,7 @@ impl SocketTable {
             if batch.is_empty() {
                 break;
             }
-            self.give_batch(batch, claims, processes, until);
+            self.give_batch(batch, claims, processes, until, waited.entry(user).or_default());
         }
         if let Err(error) = asked {
             tracing::warn!(

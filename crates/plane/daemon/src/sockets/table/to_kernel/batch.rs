@@ -1,14 +1,16 @@
 //! Connections that change hands together.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use shm::sockets::{SlotState, SlotWords};
+use rustix::net::Shutdown;
+use shm::sockets::{Asks, SlotOption, SlotState, SlotWords};
 use stack::{Command, LetGo, LetGoRequest, Parcel};
+use sys::socket_options;
 
 use super::super::super::app::App;
 use super::super::super::names::SlotKey;
@@ -23,6 +25,9 @@ use crate::log;
 
 /// The programs of a batch get so long to end the copies that they are in the middle of.
 const SEIZED_WITHIN: Duration = Duration::from_millis(50);
+
+/// All programs of a user together get so long for that, however many batches they have.
+const USER_SEIZED_WITHIN: Duration = Duration::from_millis(500);
 
 /// Ports below are their owners' alone (`net.ipv4.ip_unprivileged_port_start`).
 const FIRST_FREE_PORT: u16 = 1024;
@@ -44,17 +49,21 @@ struct Standing {
 }
 
 impl SocketTable {
-    /// These; the time for all is over at `until`.
+    /// These, of one user; the time for all is over at `until`. `waited` is how long the user's
+    /// programs have been waited for so far.
     pub(super) fn give_batch(
         &mut self,
         batch: Vec<Candidate>,
         claims: &mut Claims,
         processes: &dyn Processes,
         until: Instant,
+        waited: &mut Duration,
     ) {
         let mut seized: BTreeMap<SlotKey, Ready> = BTreeMap::new();
         let mut left = self.ready(batch);
-        let give_up = (Instant::now() + SEIZED_WITHIN).min(until);
+        let begun = Instant::now();
+        let timeout = SEIZED_WITHIN.min(USER_SEIZED_WITHIN.saturating_sub(*waited));
+        let give_up = (begun + timeout).min(until);
         loop {
             for ready in std::mem::take(&mut left) {
                 match self.words_of(&ready.candidate).is_some_and(seize_both) {
@@ -67,6 +76,7 @@ impl SocketTable {
             }
             std::thread::sleep(LOOK_EVERY);
         }
+        *waited += begun.elapsed();
         self.count_kept(Event::HandOverBusy, left.len() as u64);
         for Ready { candidate, .. } in left {
             self.let_be(candidate);
@@ -116,7 +126,10 @@ impl SocketTable {
             // Without its peer's end it would wait for that for ever.
             match has_heard {
                 true => self.tell_holders(standing, processes),
-                false => self.fail_given(standing.candidate, standing.user),
+                false => {
+                    self.close_later(standing.user, standing.socket);
+                    self.fail_given(standing.candidate, standing.user);
+                }
             }
         }
     }
@@ -173,8 +186,7 @@ impl SocketTable {
             return None;
         }
         let asks = words.asks();
-        let is_nonblocking =
-            words.file_flags.load(Ordering::Relaxed) & OFlags::NONBLOCK.bits() != 0;
+        let waits = !is_nonblocking(words);
         let key = (candidate.app, candidate.place.1, candidate.generation);
         let claimed = &mut self.claimed.holds;
         let descriptors = &mut self.descriptors;
@@ -185,10 +197,13 @@ impl SocketTable {
         };
         let peer_ends = &self.endings.given.peer_ends;
         let has_peer_closed = let_go.repair.has_peer_closed;
-        let given = successor::set_flags(&socket, is_nonblocking)
+        let given = successor::set_nonblocking(&socket, !waits)
             .and_then(|()| give(&let_go, asks, &socket, peer_ends, name_is_known));
         let_go.give_back();
         let user = parcel.app.user;
+        // Not before: until here its last close would wait.
+        let given = given
+            .and_then(|()| socket_options::copy_linger(candidate.socket.as_fd(), socket.as_fd()));
         match given {
             Ok(()) => Some(Standing { candidate, user, socket, has_peer_closed }),
             Err(error) => {
@@ -197,6 +212,7 @@ impl SocketTable {
                     app = candidate.app,
                     "a connection is lost: {error}"
                 );
+                self.close_later(user, socket);
                 self.fail_given(candidate, user);
                 None
             }
@@ -220,11 +236,16 @@ impl SocketTable {
     /// The processes that had a connection get the kernel's socket for it.
     fn tell_holders(&mut self, standing: Standing, processes: &dyn Processes) {
         let Standing { candidate, user, socket, .. } = standing;
-        let Some(app) = self.apps.get(candidate.app) else { return };
-        let Some(words) = app.words(candidate.place.1) else { return };
+        let app = self.apps.get(candidate.app);
+        let Some((app, words)) = app.and_then(|app| Some((app, app.words(candidate.place.1)?)))
+        else {
+            self.close_later(user, socket);
+            self.close_later(user, candidate.socket);
+            return;
+        };
         let (number, cookie) = (candidate.app, candidate.cookie);
         let sent = candidate.holders.iter().filter(|pid| {
-            processes.lives(**pid) && processes.give(number, **pid, cookie, socket.as_fd())
+            processes.lives(number, **pid) && processes.give(number, **pid, cookie, socket.as_fd())
         });
         if sent.count() == 0 {
             self.close_later(user, socket);
@@ -233,6 +254,11 @@ impl SocketTable {
         }
         // Who sees it waits for the socket that is on its way.
         words.state.fetch_or(SlotState::KERNELS, Ordering::AcqRel);
+        // Who closes it, or says that its calls are not to wait, looks after that whether it was
+        // given away.
+        fence(Ordering::SeqCst);
+        end_as_asked(words.asks(), words.option(SlotOption::Linger), socket.as_fd());
+        let _ = successor::set_nonblocking(&socket, is_nonblocking(words));
         app.tell(candidate.place.1);
         self.endings.given.add(number);
         self.table_config.counters.count(Event::HandedOver);
@@ -253,5 +279,50 @@ impl SocketTable {
 
     fn words_of(&self, candidate: &Candidate) -> Option<&SlotWords> {
         self.apps.get(candidate.app)?.words(candidate.place.1)
+    }
+}
+
+/// A program has closed its connection since the worker's last look: nobody else hears of that, and
+/// the socket that the program was sent may lie there for as long as it lives.
+fn end_as_asked(asks: Asks, linger: u32, socket: BorrowedFd<'_>) {
+    // SO_LINGER without any time.
+    let is_reset = asks.has(Asks::ABORT) || linger == 1;
+    // One that its peer has reset by now is over anyway.
+    if asks.has(Asks::CLOSE | Asks::ABORT) && is_reset {
+        let _ = rustix::net::connect_unspec(socket);
+    } else if asks.has(Asks::CLOSE) {
+        let _ = rustix::net::shutdown(socket, Shutdown::Both);
+    }
+}
+
+fn is_nonblocking(words: &SlotWords) -> bool {
+    words.file_flags.load(Ordering::Relaxed) & OFlags::NONBLOCK.bits() != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn what_a_program_has_closed_meanwhile_ends_for_its_peer_as_it_wished() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
+        let here = listener.local_addr().expect("it is bound");
+        for (asks, linger, expected) in [
+            (Asks::CLOSE, 0, Ok(0)),
+            (Asks::CLOSE, 1, Err(ErrorKind::ConnectionReset)),
+            (Asks::CLOSE | Asks::ABORT, 0, Err(ErrorKind::ConnectionReset)),
+            (Asks::SHUT_READ, 1, Err(ErrorKind::WouldBlock)),
+        ] {
+            let mut peer = TcpStream::connect(here).expect("it listens");
+            let (socket, _) = listener.accept().expect("it is connected");
+            end_as_asked(Asks(asks), linger, socket.as_fd());
+            // Of the last nothing comes.
+            peer.set_nonblocking(asks == Asks::SHUT_READ).expect("a socket");
+            let heard = peer.read(&mut [0; 1]).map_err(|error| error.kind());
+            assert_eq!(heard, expected, "{asks} {linger}");
+        }
     }
 }

@@ -51,11 +51,16 @@ pub(super) fn in_place_of(old: BorrowedFd<'_>) -> Result<OwnedFd, SysError> {
     Ok(new)
 }
 
-/// Says whether its calls wait.
-pub(super) fn set_flags(socket: &OwnedFd, is_nonblocking: bool) -> Result<(), SysError> {
-    let flags = if is_nonblocking { OFlags::NONBLOCK } else { OFlags::empty() };
-    rustix::fs::fcntl_setfl(socket, flags)
-        .map_err(|errno| SysError::new("set a socket's flags", errno, ""))
+/// Says whether its calls fail instead of waiting.
+pub(super) fn set_nonblocking(socket: &OwnedFd, is_on: bool) -> Result<(), SysError> {
+    let set = || {
+        let flags = rustix::fs::fcntl_getfl(socket)?;
+        match flags.contains(OFlags::NONBLOCK) == is_on {
+            true => Ok(()),
+            false => rustix::fs::fcntl_setfl(socket, flags ^ OFlags::NONBLOCK),
+        }
+    };
+    set().map_err(|errno| SysError::new("set a socket's flags", errno, ""))
 }
 
 fn made(family: AddressFamily) -> Result<OwnedFd, SysError> {
