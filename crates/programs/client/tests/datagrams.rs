@@ -6,6 +6,7 @@ mod streams;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use calisto_client::sockets::{Errno, Outcome, Outgoing, Readiness, ReceiveFlags, Session, Socket};
 use rustix::net::SocketType;
@@ -121,6 +122,27 @@ fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);
+#[test]
+fn from_an_address_that_the_daemon_may_not_have_allowed_the_kernel_sends() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    let [one, later] = [2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
+    let version = daemon.tell_addresses(&[one]);
+    let bind = |local: [u8; 4]| {
+        daemon.words(slot, |words| words.local.set(Some(SocketAddr::from((local, 7)))));
+    };
+    bind([0; 4]);
+    assert!(!socket.may_send_from(one), "nobody has said that it may");
+    daemon.words(slot, |words| words.sources_version.store(version, Ordering::Relaxed));
+    assert!(socket.may_send_from(one) && !socket.may_send_from(later));
+    daemon.tell_addresses(&[one, later]);
+    assert!(!socket.may_send_from(later), "it came after the socket was bound");
+    bind([10, 0, 0, 2]);
+    assert!(socket.may_send_from(one) && !socket.may_send_from(later));
+}
+
     let slot = socket.key().1.0;
     let send = |bytes: &[u8]| socket.send_to(bytes, Some(peer()));
     while send(&[0; 1000]).is_ok() {}

@@ -160,11 +160,16 @@ impl Socket {
         }
     }
 
-    /// Whether datagrams may leave from that own address by the data plane.
+    /// Whether datagrams may leave from that own address by the data plane. What is not certain is
+    /// for the kernel socket: the daemon drops what comes from an address that it has not allowed
+    /// when the socket was bound.
     pub fn may_send_from(&self, address: IpAddr) -> bool {
         self.slot().is_ok_and(|slot| {
             let bound = slot.words.local.get().map(|local| local.ip().to_canonical());
-            bound == Some(address) || slot.region.memory.is_served_address(address)
+            let version = slot.words.sources_version.load(Ordering::Relaxed);
+            bound == Some(address)
+                || bound.is_some_and(|bound| bound.is_unspecified())
+                    && slot.region.memory.is_served_since(version, address)
         })
     }
 
