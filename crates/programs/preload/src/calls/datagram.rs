@@ -277,13 +277,34 @@ pub(crate) unsafe fn sendto(
     if address.is_null() || address_bytes == 0 {
         return send(fd, held, spans, None, flags);
     }
+    let Some(file) = held.file() else { return Served::Elsewhere };
     // SAFETY: the caller's promise.
-    match unsafe { address::read(address, address_bytes) } {
+    match unsafe { destination(file, address, address_bytes) } {
         Err(errno) => Served::Done(Err(errno)),
-        Ok(Some(to)) if address::is_ours(to) => send(fd, held, spans, Some(to), flags),
-        // Many, or nonsense: the kernel's.
-        Ok(_) => Served::Elsewhere,
+        Ok(Some(to)) => send(fd, held, spans, Some(to), flags),
+        Ok(None) => Served::Elsewhere,
     }
+}
+
+/// The address that a datagram is to go to; nothing: it is one of many, of another family or
+/// nonsense, and the kernel's, which is to see what the program has written.
+///
+/// # Errors
+/// EFAULT.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+pub(crate) unsafe fn destination(
+    file: &File,
+    address: *const sockaddr,
+    bytes: socklen_t,
+) -> Result<Option<SocketAddr>, Errno> {
+    // SAFETY: the caller's promise.
+    if unsafe { address::is_foreign(address, bytes, file.family)? } {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { address::read(address, bytes)? }.filter(|to| address::is_ours(*to)))
 }
 
 /// The sender's address of a datagram, where the program wants it.

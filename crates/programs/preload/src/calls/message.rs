@@ -199,9 +199,9 @@ unsafe fn send_beside(
     let to = match name.is_null() || bytes == 0 {
         true => None,
         // SAFETY: the caller's promise.
-        false => match unsafe { address::read(name, bytes)? } {
-            Some(to) if address::is_ours(to) => Some(to),
-            _ => return Ok(None),
+        false => match unsafe { datagram::destination(file, name, bytes)? } {
+            Some(to) => Some(to),
+            None => return Ok(None),
         },
     };
     let Some(peer) = to.or_else(|| file.socket.peer_address()) else { return Ok(None) };
