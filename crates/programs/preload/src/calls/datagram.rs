@@ -55,8 +55,8 @@ pub(crate) unsafe fn receive(
             Ok(got) => {
                 let mut parts = Parts::at(place);
                 // SAFETY: the caller's promise.
-                let told = unsafe { parts.tell(file, &got) };
-                return Served::Done(told.map(|()| Received {
+                unsafe { parts.tell(file, &got) };
+                return Served::Done(Ok(Received {
                     returned: got.bytes,
                     is_cut: got.is_cut,
                     from: got.from,

@@ -124,10 +124,7 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
         let mut parts = Parts::at(Place::of(&header));
         let left = c_int::try_from(file.socket.unread_bytes()).unwrap_or(c_int::MAX);
         // SAFETY: the caller's promise.
-        let put = unsafe { parts.put(libc::IPPROTO_TCP, TCP_INQ, &left.to_ne_bytes()) };
-        if let Err(errno) = put {
-            return Served::Done(Err(errno));
-        }
+        unsafe { parts.put(libc::IPPROTO_TCP, TCP_INQ, &left.to_ne_bytes()) };
         beside = parts.bytes;
         told |= if parts.is_cut { libc::MSG_CTRUNC } else { 0 };
     }
