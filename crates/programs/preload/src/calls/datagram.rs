@@ -171,11 +171,18 @@ pub(crate) fn send(
     flags: c_int,
 ) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
-    let how = Outgoing { to, ..Outgoing::default() };
+    let how = of_socket(file, to);
     match send_as(fd, held, file, spans, how, flags) {
         Some(result) => Served::Done(result),
         None => Served::Done(by_kernel(fd, file, spans, to, flags)),
     }
+}
+
+/// How a datagram of that socket leaves, of which nothing is said beside it.
+pub(crate) fn of_socket(file: &File, to: Option<SocketAddr>) -> Outgoing {
+    let segment_bytes = u16::try_from(file.socket.option(SocketOption::SegmentBytes)).ok();
+    let segment_bytes = segment_bytes.and_then(NonZeroU16::new);
+    Outgoing { to, segment_bytes, ..Outgoing::default() }
 }
 
 /// Sends a datagram through the data plane as `how` says; nothing: it is for the kernel's half.
@@ -184,7 +191,7 @@ pub(crate) fn send_as(
     held: &Held,
     file: &File,
     spans: &Spans,
-    mut how: Outgoing,
+    how: Outgoing,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
     if flags & libc::MSG_OOB != 0 {
@@ -195,8 +202,6 @@ pub(crate) fn send_as(
         // The kernel's half puts the datagram together.
         return None;
     }
-    let of_socket = u16::try_from(file.socket.option(SocketOption::SegmentBytes)).ok();
-    how.segment_bytes = how.segment_bytes.or(of_socket.and_then(NonZeroU16::new));
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.send_timeout());
     loop {

@@ -1,7 +1,6 @@
 //! sendmsg(2) and recvmsg(2): bytes with addresses, and descriptors that go from process to
 //! process.
 
-use calisto_client::sockets::Outgoing;
 use libc::{c_int, cmsghdr, msghdr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
@@ -202,7 +201,7 @@ unsafe fn send_beside(
         },
     };
     let Some(peer) = to.or_else(|| file.socket.peer_address()) else { return Ok(None) };
-    let mut how = Outgoing { to, ..Outgoing::default() };
+    let mut how = datagram::of_socket(file, to);
     // SAFETY: the caller's promise.
     if !unsafe { beside::leaving(header, peer.is_ipv4(), &mut how)? } {
         return Ok(None);
