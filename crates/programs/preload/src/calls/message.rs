@@ -192,7 +192,7 @@ unsafe fn send_beside(
 ) -> Result<Option<Result<usize, Errno>>, Errno> {
     let name = header.msg_name.cast_const().cast::<libc::sockaddr>();
     let bytes = header.msg_namelen;
-    let to = match name.is_null() || bytes == 0 {
+    let to = match names_nobody(header) {
         true => None,
         // SAFETY: the caller's promise.
         false => match unsafe { datagram::destination(file, name, bytes)? } {
@@ -209,6 +209,11 @@ unsafe fn send_beside(
     Ok(datagram::send_as(fd, held, file, spans, how, flags))
 }
 
+/// Whether a message goes to whom the socket is connected to.
+fn names_nobody(header: &msghdr) -> bool {
+    header.msg_name.is_null() || header.msg_namelen == 0
+}
+
 /// Sends a datagram by the kernel's half, which does not know a peer that ours is connected to.
 ///
 /// # Safety
@@ -220,7 +225,7 @@ unsafe fn by_kernel(
     flags: c_int,
 ) -> Result<usize, Errno> {
     let peer = file.socket.peer_address().map(|peer| address::storage(peer, file.family));
-    if let (true, Some((name, count))) = (header.msg_name.is_null(), &peer) {
+    if let (true, Some((name, count))) = (names_nobody(&header), &peer) {
         header.msg_name = std::ptr::from_ref(name).cast_mut().cast();
         header.msg_namelen = *count as socklen_t;
     }
