@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
-use calisto_client::sockets::{Outgoing, Readiness, ReceiveFlags, SocketOption};
+use calisto_client::sockets::{Outgoing, PAYLOAD_MAX, Readiness, ReceiveFlags, SocketOption};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
@@ -238,10 +238,12 @@ pub(crate) fn send_as(
 /// kernel to send or to refuse.
 const SEGMENTS_MAX: usize = 64;
 
-/// Whether what is to be sent fits into packets of ours, and comes from an address of ours.
+/// Whether what is to be sent fits into packets of ours, and comes from an address of ours. More
+/// than one datagram of IPv4 can carry is the kernel's too: what IPv6 takes is a little more.
 fn fits(file: &File, bytes: usize, how: &Outgoing) -> bool {
     let each = how.segment_bytes.map_or(bytes, |segment| usize::from(segment.get()).min(bytes));
-    each <= file.socket.payload_max()
+    bytes <= PAYLOAD_MAX
+        && each <= file.socket.payload_max()
         && bytes <= each * SEGMENTS_MAX
         && how.from.is_none_or(|from| file.socket.may_send_from(from))
 }
