@@ -48,22 +48,27 @@ fn whole(record: &Record, payload: &[u8]) -> Vec<u8> {
 fn joined(socket: &Socket, room: usize) -> Vec<(Vec<u8>, Option<u16>)> {
     let mut all = Vec::new();
     loop {
-        let mut bytes = Vec::new();
-        let flags = ReceiveFlags { join_bytes: room, ..ReceiveFlags::default() };
-        let got = socket.receive_from_with(flags, |piece| {
-            let mut copied = vec![0; piece.len().min(room - bytes.len())];
-            let count = piece.copy_out(&mut copied);
-            bytes.extend(copied);
-            Ok(count)
-        });
-        match got {
-            Ok(got) => all.push((bytes, got.segment_bytes)),
+        match joined_once(socket, room, false) {
+            Ok(got) => all.push(got),
             Err(errno) => {
                 assert_eq!(errno, Errno::AGAIN);
                 return all;
             }
         }
     }
+}
+
+/// One call of that kind, which leaves what it shows if it peeks.
+fn joined_once(socket: &Socket, room: usize, peek: bool) -> Result<(Vec<u8>, Option<u16>), Errno> {
+    let mut bytes = Vec::new();
+    let flags = ReceiveFlags { join_bytes: room, peek, ..ReceiveFlags::default() };
+    let got = socket.receive_from_with(flags, |piece| {
+        let mut copied = vec![0; piece.len().min(room - bytes.len())];
+        let count = piece.copy_out(&mut copied);
+        bytes.extend(copied);
+        Ok(count)
+    })?;
+    Ok((bytes, got.segment_bytes))
 }
 
 #[test]
@@ -118,11 +123,6 @@ fn what_is_cut_leaves_whole_or_not_at_all() {
 }
 
 #[test]
-fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
-    let daemon = Daemon::start();
-    let session = daemon.attach();
-    let socket = socket(&session);
-#[test]
 fn from_an_address_that_the_daemon_may_not_have_allowed_the_kernel_sends() {
     let daemon = Daemon::start();
     let session = daemon.attach();
@@ -143,6 +143,11 @@ fn from_an_address_that_the_daemon_may_not_have_allowed_the_kernel_sends() {
     assert!(socket.may_send_from(one) && !socket.may_send_from(later));
 }
 
+#[test]
+fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
     let slot = socket.key().1.0;
     let send = |bytes: &[u8]| socket.send_to(bytes, Some(peer()));
     while send(&[0; 1000]).is_ok() {}
@@ -193,5 +198,8 @@ fn datagrams_of_one_kind_and_length_come_as_one_and_others_do_not() {
     for _ in 0..3 {
         daemon.deliver(slot, &whole(&record, &[8; 100]));
     }
-    assert_eq!(lengths(joined(&socket, 250)), [(200, Some(100)), (100, None)], "what fits");
+    let shown = joined_once(&socket, 250, true);
+    assert_eq!(shown, joined_once(&socket, 250, false), "as it was shown");
+    assert_eq!(shown.map(|(bytes, segment)| (bytes.len(), segment)), Ok((200, Some(100))));
+    assert_eq!(lengths(joined(&socket, 250)), [(100, None)], "what has not fitted");
 }

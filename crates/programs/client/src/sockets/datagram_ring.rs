@@ -89,7 +89,7 @@ impl<'a> Slot<'a> {
             came_at: record.came_at,
             segment_bytes: None,
         };
-        if copied == Ok(payload) && !flags.peek {
+        if copied == Ok(payload) {
             self.join(&mut rest, record, flags.join_bytes, &mut received, copy);
         }
         if !flags.peek {
