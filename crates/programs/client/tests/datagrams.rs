@@ -7,10 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use calisto_client::sockets::{Errno, Outcome, Outgoing, Readiness, ReceiveFlags, Session, Socket};
 use rustix::net::SocketType;
-use shm::sockets::{HEADER_BYTES, Record};
+use shm::sockets::{HEADER_BYTES, PAYLOAD_MAX, Record, RingDesc};
 use streams::{Daemon, kernel_socket};
 
 fn socket(session: &Session) -> Socket {
@@ -156,6 +157,25 @@ fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
     daemon.acknowledge(slot);
     assert_eq!(socket.readiness(), Readiness::OUT, "it is empty");
     assert_eq!(send(&[0; 60_000]), Ok(60_000), "the longer one is used");
+}
+
+#[test]
+fn who_is_to_send_what_is_cut_gets_a_ring_with_room_for_it() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    daemon.words(slot, |words| words.tx_log2_max.store(20, Ordering::Relaxed));
+    socket.expect_segments();
+    let offered = || daemon.words(slot, |words| words.tx_ring.load(Ordering::Acquire));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while RingDesc::of_word(offered()).bytes() < 2 * PAYLOAD_MAX as u64 {
+        assert!(Instant::now() < deadline, "no longer ring is offered");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let how =
+        Outgoing { to: Some(peer()), segment_bytes: NonZeroU16::new(1000), ..Outgoing::default() };
+    assert_eq!(socket.send_as_with(&how, 60_000, |piece| Ok(piece.len())), Ok(60_000));
 }
 
 #[test]

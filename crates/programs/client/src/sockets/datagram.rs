@@ -160,6 +160,16 @@ impl Socket {
         }
     }
 
+    /// Has the send ring grow, if that is to be had, until what is cut ([`Outgoing::segment_bytes`])
+    /// has room at once, however much it is.
+    pub fn expect_segments(&self) {
+        let Ok(slot) = self.slot() else { return };
+        // Of short ones half is headers.
+        if slot.offered().bytes() < 2 * PAYLOAD_MAX as u64 {
+            slot.wish_for(2 * PAYLOAD_MAX);
+        }
+    }
+
     /// Whether datagrams may leave from that own address by the data plane. What is not certain is
     /// for the kernel socket: the daemon drops what comes from an address that it has not allowed
     /// when the socket was bound.
