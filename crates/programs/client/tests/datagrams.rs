@@ -105,7 +105,7 @@ fn what_is_cut_leaves_as_datagrams_of_one_length_and_all_say_the_same() {
 }
 
 #[test]
-fn what_is_cut_leaves_whole_or_not_at_all() {
+fn what_is_cut_enters_the_ring_whole_or_not_at_all() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);

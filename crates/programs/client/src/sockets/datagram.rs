@@ -123,7 +123,7 @@ impl Socket {
         self.send_as_with(&Outgoing { to, ..Outgoing::default() }, bytes, copy)
     }
 
-    /// The same, as `how` says. What is cut leaves whole or not at all.
+    /// The same, as `how` says. What is cut enters the ring together, or not at all.
     ///
     /// # Errors
     /// As for [`Self::send_to_with`], and ENOBUFS: what is to be cut does not fit into the ring,

@@ -150,7 +150,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Writes what leaves as one datagram, or as several, whole or not at all.
+    /// Writes what leaves as one datagram, or as several, all of them or none.
     pub(super) fn put_datagrams(
         &self,
         how: &Outgoing,
