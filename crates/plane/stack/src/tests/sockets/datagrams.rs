@@ -202,3 +202,24 @@ fn a_datagram_says_how_it_leaves_and_how_it_came() {
     assert_ne!(numbers[0], numbers[1], "each has its own number");
     assert!(left.iter().all(|packet| wire::checksum::of(&packet[14..34]) == 0));
 }
+
+#[test]
+fn who_is_connected_hears_that_a_link_was_too_narrow_unless_routers_may_cut() {
+    let (mut bench, app) = bench(1, None);
+    bench.dispatcher.expect_errors();
+    let [local, remote] = ["10.0.0.2:7", "10.0.0.1:9"].map(|at| at.parse().expect("an address"));
+    let slot = connected_datagrams(&app, local, "10.0.0.2", Some(remote));
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"here I am")]);
+    app.write(slot, &Record::default().encode());
+    let sent: Vec<_> = (0..5).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert_eq!(sent.len(), 1);
+    let error = |bench: &mut Bench| {
+        bench.pass(vec![super::opened::unreachable(&sent[0], 4, 1280)]);
+        bench.turns(2);
+        app.words(slot).error.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(error(&mut bench), 90, "EMSGSIZE");
+    app.words(slot).set_option(SlotOption::MayBeCut, 1);
+    assert_eq!(error(&mut bench), 0);
+}
