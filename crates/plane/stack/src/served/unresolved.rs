@@ -58,9 +58,9 @@ pub(super) struct Unresolved {
 }
 
 impl Unresolved {
-    /// Holds a datagram that says to whom it goes, and has `payload` make a copy of what it carries;
-    /// false: it is dropped, because too many wait already (nothing is copied then), or because
-    /// there is no copy.
+    /// Holds a datagram that says to whom it goes, and has `payload` make a copy of what it
+    /// carries; false: it is dropped, because too many wait already (nothing is copied then), or
+    /// because there is no copy.
     pub(super) fn hold(
         &mut self,
         socket: &Arc<Datagrams>,

@@ -160,8 +160,8 @@ impl Socket {
         }
     }
 
-    /// Has the send ring grow, if that is to be had, until what is cut ([`Outgoing::segment_bytes`])
-    /// has room at once, however much it is.
+    /// Has the send ring grow, if that is to be had, until what is cut
+    /// ([`Outgoing::segment_bytes`]) has room at once, however much it is.
     pub fn expect_segments(&self) {
         let Ok(slot) = self.slot() else { return };
         // Of short ones half is headers.

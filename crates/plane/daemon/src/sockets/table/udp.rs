@@ -38,8 +38,8 @@ const RECEIVE_LOG2_MAX: u8 = 22;
 const ENDED_LOOKS: u32 = 200;
 const ENDED_EVERY: Duration = Duration::from_micros(50);
 
-/// Bytes of a send ring at first, and at most, as logarithms. Who uses UDP_SEGMENT asks for a longer
-/// one than the first.
+/// Bytes of a send ring at first, and at most, as logarithms. Who uses UDP_SEGMENT asks for a
+/// longer one than the first.
 const SEND_LOG2: u8 = 16;
 const SEND_LOG2_MAX: u8 = 20;
 
