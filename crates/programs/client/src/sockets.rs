@@ -76,7 +76,7 @@ pub use receive::ReceiveFlags;
 pub use rustix::io::Errno;
 pub use send::SendFlags;
 pub use session::{Session, SessionOptions};
-pub use shm::sockets::{Piece, SlotOption as SocketOption};
+pub use shm::sockets::{PAYLOAD_MAX, Piece, SlotOption as SocketOption};
 pub use socket::{Shutdown, Socket};
 pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;

@@ -6,10 +6,12 @@ mod streams;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use calisto_client::sockets::{Errno, Outcome, Outgoing, Readiness, ReceiveFlags, Session, Socket};
 use rustix::net::SocketType;
-use shm::sockets::{HEADER_BYTES, Record};
+use shm::sockets::{HEADER_BYTES, PAYLOAD_MAX, Record, RingDesc};
 use streams::{Daemon, kernel_socket};
 
 fn socket(session: &Session) -> Socket {
@@ -47,22 +49,27 @@ fn whole(record: &Record, payload: &[u8]) -> Vec<u8> {
 fn joined(socket: &Socket, room: usize) -> Vec<(Vec<u8>, Option<u16>)> {
     let mut all = Vec::new();
     loop {
-        let mut bytes = Vec::new();
-        let flags = ReceiveFlags { join_bytes: room, ..ReceiveFlags::default() };
-        let got = socket.receive_from_with(flags, |piece| {
-            let mut copied = vec![0; piece.len().min(room - bytes.len())];
-            let count = piece.copy_out(&mut copied);
-            bytes.extend(copied);
-            Ok(count)
-        });
-        match got {
-            Ok(got) => all.push((bytes, got.segment_bytes)),
+        match joined_once(socket, room, false) {
+            Ok(got) => all.push(got),
             Err(errno) => {
                 assert_eq!(errno, Errno::AGAIN);
                 return all;
             }
         }
     }
+}
+
+/// One call of that kind, which leaves what it shows if it peeks.
+fn joined_once(socket: &Socket, room: usize, peek: bool) -> Result<(Vec<u8>, Option<u16>), Errno> {
+    let mut bytes = Vec::new();
+    let flags = ReceiveFlags { join_bytes: room, peek, ..ReceiveFlags::default() };
+    let got = socket.receive_from_with(flags, |piece| {
+        let mut copied = vec![0; piece.len().min(room - bytes.len())];
+        let count = piece.copy_out(&mut copied);
+        bytes.extend(copied);
+        Ok(count)
+    })?;
+    Ok((bytes, got.segment_bytes))
 }
 
 #[test]
@@ -98,7 +105,7 @@ fn what_is_cut_leaves_as_datagrams_of_one_length_and_all_say_the_same() {
 }
 
 #[test]
-fn what_is_cut_leaves_whole_or_not_at_all() {
+fn what_is_cut_enters_the_ring_whole_or_not_at_all() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);
@@ -117,6 +124,27 @@ fn what_is_cut_leaves_whole_or_not_at_all() {
 }
 
 #[test]
+fn from_an_address_that_the_daemon_may_not_have_allowed_the_kernel_sends() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    let [one, later] = [2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
+    let version = daemon.tell_addresses(&[one]);
+    let bind = |local: [u8; 4]| {
+        daemon.words(slot, |words| words.local.set(Some(SocketAddr::from((local, 7)))));
+    };
+    bind([0; 4]);
+    assert!(!socket.may_send_from(one), "nobody has said that it may");
+    daemon.words(slot, |words| words.sources_version.store(version, Ordering::Relaxed));
+    assert!(socket.may_send_from(one) && !socket.may_send_from(later));
+    daemon.tell_addresses(&[one, later]);
+    assert!(!socket.may_send_from(later), "it came after the socket was bound");
+    bind([10, 0, 0, 2]);
+    assert!(socket.may_send_from(one) && !socket.may_send_from(later));
+}
+
+#[test]
 fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
     let daemon = Daemon::start();
     let session = daemon.attach();
@@ -129,6 +157,25 @@ fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
     daemon.acknowledge(slot);
     assert_eq!(socket.readiness(), Readiness::OUT, "it is empty");
     assert_eq!(send(&[0; 60_000]), Ok(60_000), "the longer one is used");
+}
+
+#[test]
+fn who_is_to_send_what_is_cut_gets_a_ring_with_room_for_it() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = socket(&session);
+    let slot = socket.key().1.0;
+    daemon.words(slot, |words| words.tx_log2_max.store(20, Ordering::Relaxed));
+    socket.expect_segments();
+    let offered = || daemon.words(slot, |words| words.tx_ring.load(Ordering::Acquire));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while RingDesc::of_word(offered()).bytes() < 2 * PAYLOAD_MAX as u64 {
+        assert!(Instant::now() < deadline, "no longer ring is offered");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let how =
+        Outgoing { to: Some(peer()), segment_bytes: NonZeroU16::new(1000), ..Outgoing::default() };
+    assert_eq!(socket.send_as_with(&how, 60_000, |piece| Ok(piece.len())), Ok(60_000));
 }
 
 #[test]
@@ -171,5 +218,8 @@ fn datagrams_of_one_kind_and_length_come_as_one_and_others_do_not() {
     for _ in 0..3 {
         daemon.deliver(slot, &whole(&record, &[8; 100]));
     }
-    assert_eq!(lengths(joined(&socket, 250)), [(200, Some(100)), (100, None)], "what fits");
+    let shown = joined_once(&socket, 250, true);
+    assert_eq!(shown, joined_once(&socket, 250, false), "as it was shown");
+    assert_eq!(shown.map(|(bytes, segment)| (bytes.len(), segment)), Ok((200, Some(100))));
+    assert_eq!(lengths(joined(&socket, 250)), [(100, None)], "what has not fitted");
 }

@@ -72,7 +72,8 @@ impl ErrorMessage {
     ///
     /// A connection that is being opened ends with it. An established one goes on, and ends with
     /// the last one, in place of ETIMEDOUT, if the peer stays silent (SO_ERROR, IP_RECVERR apart).
-    /// A UDP socket that is connected hears of those that [`Self::is_hard`]; another one of none.
+    /// A UDP socket that is connected hears of those that [`Self::is_hard`] and of what was too
+    /// big; another one of none.
     pub const fn errno(&self) -> i32 {
         match self.kind {
             ErrorKind::Unreachable { code } if self.key.is_ipv6() => match code {

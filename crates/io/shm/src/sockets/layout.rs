@@ -50,6 +50,7 @@ const STATE_AT: usize = 128;
 const REASONS_AT: usize = 256;
 const HOST_ADDRESSES_AT: usize = 1024;
 const SERVED_ADDRESSES_AT: usize = 2048;
+const ADDRESSES_VERSION_AT: usize = SERVED_ADDRESSES_AT + 8;
 const POLLERS_AT: usize = PAGE;
 
 /// A side of a local pair: who opened its connections (zero), or who accepted them (one). An
@@ -220,10 +221,15 @@ impl SocketMemory {
     }
 
     fn host_addresses(&self) -> HostAddresses<'_> {
-        // SAFETY: as for `state`; 1 KiB of words and one more, which end before the pollers.
-        let (words, served) =
-            unsafe { (self.at(HOST_ADDRESSES_AT).as_ref(), self.at(SERVED_ADDRESSES_AT).as_ref()) };
-        HostAddresses { words, served }
+        // SAFETY: as for `state`; 1 KiB of words and two more, which end before the pollers.
+        let (words, served, version) = unsafe {
+            (
+                self.at(HOST_ADDRESSES_AT).as_ref(),
+                self.at(SERVED_ADDRESSES_AT).as_ref(),
+                self.at(ADDRESSES_VERSION_AT).as_ref(),
+            )
+        };
+        HostAddresses { words, served, version }
     }
 
     /// Tells the application the addresses of its host, and which of them are of interfaces that
@@ -232,9 +238,15 @@ impl SocketMemory {
         self.host_addresses().set(addresses, served);
     }
 
-    /// Whether packets may leave from that address by the data plane, as the daemon has told.
-    pub fn is_served_address(&self, address: IpAddr) -> bool {
-        self.host_addresses().serve(address)
+    /// Whether that address is of an interface which the daemon serves, and was so when it had
+    /// told its addresses for the `version`th time ([`Self::addresses_version`]).
+    pub fn is_served_since(&self, version: u32, address: IpAddr) -> bool {
+        self.host_addresses().serve_since(version, address)
+    }
+
+    /// How often the daemon has told other addresses than before.
+    pub fn addresses_version(&self) -> u32 {
+        self.host_addresses().version.load(Ordering::Relaxed)
     }
 
     /// Whether the host has that address, as the daemon has told.

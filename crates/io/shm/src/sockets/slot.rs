@@ -239,7 +239,11 @@ pub struct SlotWords {
     /// Not zero: what came last is a sample of this number, whose way through the program is to be
     /// timed.
     pub trace: AtomicU32,
-    _rest: [u32; 11],
+    /// Of a UDP socket that is bound to no address: as of which addresses of the host
+    /// ([`super::SocketMemory::addresses_version`]) it may send from every one that is served; 0:
+    /// nobody knows.
+    pub sources_version: AtomicU32,
+    _rest: [u32; 10],
 
     /// Bytes read.
     pub rx_head: AtomicU64,

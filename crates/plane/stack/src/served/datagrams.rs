@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, PortId};
-use shm::sockets::{Asks, Record};
+use shm::sockets::{Asks, Record, SlotOption};
 use tcp::IpFields;
 use wire::FlowKey;
-use wire::icmp::ErrorMessage;
+use wire::icmp::{ErrorKind, ErrorMessage};
 
 use super::Sockets;
 use crate::command_queue::SocketEvent;
@@ -129,15 +129,19 @@ impl Sockets {
     }
 
     /// A datagram of ours did not arrive: who is connected to that peer hears so (as in Linux, of
-    /// what is final).
+    /// what is final, and of what was too long for a link though it was not to be cut).
     pub(crate) fn unreachable(&mut self, error: &ErrorMessage) {
-        if !error.is_hard() {
+        let is_too_big = matches!(error.kind, ErrorKind::TooBig { .. });
+        if !error.is_hard() && !is_too_big {
             return;
         }
         let port = error.key.destination().port();
         let fits = |at: &&Arc<Datagrams>| at.remote.is_some() && at.hears(&error.key);
         let Some(socket) = self.datagrams.on(port).find(fits).cloned() else { return };
         let Some(words) = socket.app.server.memory().slot(socket.slot) else { return };
+        if is_too_big && words.option(SlotOption::MayBeCut) != 0 {
+            return;
+        }
         words.error.store(error.errno() as u32, Ordering::Release);
         self.notify(socket.app.app, socket.slot);
     }

@@ -26,6 +26,10 @@ use datapath::job::Outlet;
 /// Datagrams of one socket that are taken from its ring in one turn.
 const SENDS: usize = 64;
 
+/// Datagrams that are taken from all rings in one turn: more than there are frames, for one that is
+/// dropped or held aside takes none, and would cost its program nothing.
+const RECORDS: usize = 256;
+
 /// Time until there may be frames again.
 const FRAMES_AFTER: Nanos = Nanos::from_micros(20);
 
@@ -70,11 +74,16 @@ impl Sockets {
     /// Sends what marked UDP sockets have written, and what had to wait for its next hop.
     pub(crate) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         self.send_unresolved(sending, now);
+        let mut records = RECORDS;
         // Those that are there now; what is left of a socket waits for the next turn.
         for _ in 0..self.outbox.waiting.len() {
             if sending.spares.is_empty() || sending.outlet.room() == 0 {
                 // They keep their places: who comes first in every turn takes all frames.
                 self.paced.wake_at(now + FRAMES_AFTER);
+                break;
+            }
+            if records == 0 {
+                self.paced.wake_at(now);
                 break;
             }
             let Some((_, (app, slot))) = self.outbox.waiting.pop() else { break };
@@ -84,7 +93,8 @@ impl Sockets {
                 self.end_datagrams(app, slot);
                 continue;
             };
-            match drain(&socket, sending, &mut self.outbox.unresolved, &mut self.stats, now) {
+            let Self { outbox, stats, .. } = self;
+            match drain(&socket, sending, &mut outbox.unresolved, stats, &mut records, now) {
                 Drained::Empty if self.outbox.ending.contains(&(app, slot)) => {
                     self.end_datagrams(app, slot);
                     continue;
@@ -136,7 +146,8 @@ impl Sockets {
                 to.copy_from_slice(payload);
                 true
             };
-            match leave(socket, record, sending, now, copy) {
+            let ends = check(socket, record);
+            match ends.and_then(|ends| leave(socket, record, ends, sending, now, copy)) {
                 Ok(()) => true,
                 Err(Obstacle::NoRoute | Obstacle::NoFrame | Obstacle::Rate(_)) if now < *until => {
                     false
@@ -150,12 +161,13 @@ impl Sockets {
     }
 }
 
-/// Takes from a socket's ring what can leave.
+/// Takes from a socket's ring what can leave, at most `records` datagrams, which it counts down.
 fn drain(
     socket: &Arc<Datagrams>,
     sending: &mut Sending<'_, '_>,
     unresolved: &mut Unresolved,
     stats: &mut Stats,
+    records: &mut usize,
     now: Nanos,
 ) -> Drained {
     let memory = socket.app.server.memory();
@@ -191,7 +203,7 @@ fn drain(
     if used != ring.desc() || tail.wrapping_sub(*head) > ring.desc().bytes() {
         return Drained::Violation;
     }
-    for _ in 0..SENDS {
+    for _ in 0..SENDS.min(*records) {
         let left = tail - *head;
         if left == 0 {
             return Drained::Empty;
@@ -209,24 +221,28 @@ fn drain(
         let (desc, from) = (ring.desc(), *head + HEADER_BYTES as u64);
         let copy = |to: &mut [u8]| read(socket, desc, from, to);
         let record = Record { remote: record.remote.or(socket.remote), ..record };
-        // Behind those that wait for the same next hop, so that the order stays.
-        let left = match record.remote.is_some_and(|remote| unresolved.waits_for(remote.ip())) {
-            true => Err(Obstacle::NoRoute),
-            false => leave(socket, &record, sending, now, copy),
+        let left = match check(socket, &record) {
+            // Behind those that wait for the same next hop, so that the order stays.
+            Ok((remote, _)) if unresolved.waits_for(remote.ip()) => Err(Obstacle::NoRoute),
+            Ok(ends) => leave(socket, &record, ends, sending, now, copy),
+            Err(obstacle) => Err(obstacle),
         };
         match left {
             Ok(()) => {}
             Err(Obstacle::NoFrame) => return Drained::Again(now + FRAMES_AFTER),
             Err(Obstacle::Rate(due)) => return Drained::Again(due),
             Err(Obstacle::NoRoute) => {
-                let mut payload = vec![0; payload_bytes].into_boxed_slice();
-                let is_held = copy(&mut payload) && unresolved.hold(socket, record, payload, now);
+                let is_held = unresolved.hold(socket, record, now, || {
+                    let mut payload = vec![0; payload_bytes].into_boxed_slice();
+                    copy(&mut payload).then_some(payload)
+                });
                 stats.datagrams_no_route += u64::from(!is_held);
             }
             Err(obstacle) => count(stats, obstacle),
         }
         *head += bytes;
         words.tx_head.store(*head, Ordering::Release);
+        *records -= 1;
     }
     Drained::Again(now)
 }
@@ -242,27 +258,34 @@ fn count(stats: &mut Stats, obstacle: Obstacle) {
     }
 }
 
-/// Sends one datagram as `record` says, its payload written by `copy`.
-fn leave(
-    socket: &Datagrams,
-    record: &Record,
-    sending: &mut Sending<'_, '_>,
-    now: Nanos,
-    copy: impl FnOnce(&mut [u8]) -> bool,
-) -> Result<(), Obstacle> {
-    let payload_bytes = record.payload as usize;
-    if payload_bytes > socket.payload_max {
+/// To whom a datagram goes and from which address, which may be unspecified; or why it never
+/// leaves, whatever way is found.
+fn check(socket: &Datagrams, record: &Record) -> Result<(SocketAddr, IpAddr), Obstacle> {
+    if record.payload as usize > socket.payload_max {
         return Err(Obstacle::TooLong);
     }
     let remote = record.remote.ok_or(Obstacle::Denied)?;
     if !socket.app.may_send(remote) {
         return Err(Obstacle::Denied);
     }
-    let wanted = match record.local.map(|local| local.to_canonical()) {
-        Some(local) if !socket.sources.contains(&local) => return Err(Obstacle::Spoofed),
-        Some(local) => local,
-        None => socket.local.ip(),
-    };
+    match record.local.map(|local| local.to_canonical()) {
+        Some(local) if !socket.sources.contains(&local) => Err(Obstacle::Spoofed),
+        Some(local) => Ok((remote, local)),
+        None => Ok((remote, socket.local.ip())),
+    }
+}
+
+/// Sends one datagram as `record` says, its payload written by `copy`, between the ends that
+/// [`check`] gives.
+fn leave(
+    socket: &Datagrams,
+    record: &Record,
+    (remote, wanted): (SocketAddr, IpAddr),
+    sending: &mut Sending<'_, '_>,
+    now: Nanos,
+    copy: impl FnOnce(&mut [u8]) -> bool,
+) -> Result<(), Obstacle> {
+    let payload_bytes = record.payload as usize;
     let found = sending.neighbours.find(remote.ip(), wanted, socket.app.user, now);
     let found = found.ok_or(Obstacle::NoRoute)?;
     let (route, mut source) = found;

@@ -58,14 +58,15 @@ pub(super) struct Unresolved {
 }
 
 impl Unresolved {
-    /// Holds a datagram that says to whom it goes; false: it is dropped, because too many wait
-    /// already.
+    /// Holds a datagram that says to whom it goes, and has `payload` make a copy of what it
+    /// carries; false: it is dropped, because too many wait already (nothing is copied then), or
+    /// because there is no copy.
     pub(super) fn hold(
         &mut self,
         socket: &Arc<Datagrams>,
         record: Record,
-        payload: Box<[u8]>,
         now: Nanos,
+        payload: impl FnOnce() -> Option<Box<[u8]>>,
     ) -> bool {
         let Some(remote) = record.remote.map(|remote| remote.ip()) else { return false };
         let user = socket.app.user;
@@ -79,6 +80,7 @@ impl Unresolved {
         {
             return false;
         }
+        let Some(payload) = payload() else { return false };
         if self.held.is_empty() {
             self.retry_at = now + RETRY_EVERY;
         }

@@ -317,6 +317,16 @@ fn datagrams_on(app: &App, port: u16) -> u32 {
 
 /// A socket that is bound to `local` and may send from `own`.
 fn datagrams_at(app: &App, local: std::net::SocketAddr, own: &str) -> u32 {
+    connected_datagrams(app, local, own, None)
+}
+
+/// The same, which is connected to `remote` if there is one.
+fn connected_datagrams(
+    app: &App,
+    local: std::net::SocketAddr,
+    own: &str,
+    remote: Option<std::net::SocketAddr>,
+) -> u32 {
     let slot = app.streams.server.lend_slot().expect("a slot");
     let [rx, tx] = [0; 2].map(|_| app.streams.server.heap().lend(12).expect("memory"));
     let words = app.words(slot);
@@ -327,7 +337,7 @@ fn datagrams_at(app: &App, local: std::net::SocketAddr, own: &str) -> u32 {
     words.state.store(Kind::Datagram as u32, Ordering::Release);
     let streams = Arc::clone(&app.streams);
     let own = vec![own.parse().expect("an address")];
-    let socket = Datagrams::new(streams, slot, local, None, 1472, own, (rx, tx));
+    let socket = Datagrams::new(streams, slot, local, remote, 1472, own, (rx, tx));
     app.command_queue.command(&Command::Bind(Arc::new(socket)));
     slot
 }

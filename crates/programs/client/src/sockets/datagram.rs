@@ -123,7 +123,7 @@ impl Socket {
         self.send_as_with(&Outgoing { to, ..Outgoing::default() }, bytes, copy)
     }
 
-    /// The same, as `how` says. What is cut leaves whole or not at all.
+    /// The same, as `how` says. What is cut enters the ring together, or not at all.
     ///
     /// # Errors
     /// As for [`Self::send_to_with`], and ENOBUFS: what is to be cut does not fit into the ring,
@@ -160,11 +160,26 @@ impl Socket {
         }
     }
 
-    /// Whether datagrams may leave from that own address by the data plane.
+    /// Has the send ring grow, if that is to be had, until what is cut
+    /// ([`Outgoing::segment_bytes`]) has room at once, however much it is.
+    pub fn expect_segments(&self) {
+        let Ok(slot) = self.slot() else { return };
+        // Of short ones half is headers.
+        if slot.offered().bytes() < 2 * PAYLOAD_MAX as u64 {
+            slot.wish_for(2 * PAYLOAD_MAX);
+        }
+    }
+
+    /// Whether datagrams may leave from that own address by the data plane. What is not certain is
+    /// for the kernel socket: the daemon drops what comes from an address that it has not allowed
+    /// when the socket was bound.
     pub fn may_send_from(&self, address: IpAddr) -> bool {
         self.slot().is_ok_and(|slot| {
             let bound = slot.words.local.get().map(|local| local.ip().to_canonical());
-            bound == Some(address) || slot.region.memory.is_served_address(address)
+            let version = slot.words.sources_version.load(Ordering::Relaxed);
+            bound == Some(address)
+                || bound.is_some_and(|bound| bound.is_unspecified())
+                    && slot.region.memory.is_served_since(version, address)
         })
     }
 

@@ -89,7 +89,7 @@ impl<'a> Slot<'a> {
             came_at: record.came_at,
             segment_bytes: None,
         };
-        if copied == Ok(payload) && !flags.peek {
+        if copied == Ok(payload) {
             self.join(&mut rest, record, flags.join_bytes, &mut received, copy);
         }
         if !flags.peek {
@@ -150,7 +150,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Writes what leaves as one datagram, or as several, whole or not at all.
+    /// Writes what leaves as one datagram, or as several, all of them or none.
     pub(super) fn put_datagrams(
         &self,
         how: &Outgoing,

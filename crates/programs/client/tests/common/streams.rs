@@ -87,6 +87,16 @@ impl Daemon {
         self.daemon_state(|daemon_state| body(daemon_state.words(0, slot)))
     }
 
+    /// It tells the first application these addresses, all of which it serves, and returns how
+    /// often it has told others.
+    pub(crate) fn tell_addresses(&self, addresses: &[std::net::IpAddr]) -> u32 {
+        self.daemon_state(|daemon_state| {
+            let memory = daemon_state.apps[0].server.memory();
+            memory.set_host_addresses(addresses, addresses);
+            memory.addresses_version()
+        })
+    }
+
     /// It puts the first application out, and goes on itself.
     pub(crate) fn put_out(&self, reason: DetachReason) {
         self.daemon_state(|daemon_state| {

@@ -77,6 +77,9 @@ pub(crate) fn follow(fd: c_int, file: &File) {
     });
     let bits = bits.fold(0, |bits, (.., tells)| bits | tells.bit());
     let segment = kernel_socket::number(fd, libc::IPPROTO_UDP, UDP_SEGMENT).unwrap_or(0);
+    if segment > 0 {
+        file.socket.expect_segments();
+    }
     let discovers = kernel_socket::number(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
     // Values of linux/in.h: with these, packets are not forbidden to be cut.
     const DONT: c_int = 0;

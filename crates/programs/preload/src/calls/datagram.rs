@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
-use calisto_client::sockets::{Outgoing, Readiness, ReceiveFlags, SocketOption};
+use calisto_client::sockets::{Outgoing, PAYLOAD_MAX, Readiness, ReceiveFlags, SocketOption};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
@@ -55,8 +55,8 @@ pub(crate) unsafe fn receive(
             Ok(got) => {
                 let mut parts = Parts::at(place);
                 // SAFETY: the caller's promise.
-                let told = unsafe { parts.tell(file, &got) };
-                return Served::Done(told.map(|()| Received {
+                unsafe { parts.tell(file, &got) };
+                return Served::Done(Ok(Received {
                     returned: got.bytes,
                     is_cut: got.is_cut,
                     from: got.from,
@@ -171,11 +171,18 @@ pub(crate) fn send(
     flags: c_int,
 ) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
-    let how = Outgoing { to, ..Outgoing::default() };
+    let how = of_socket(file, to);
     match send_as(fd, held, file, spans, how, flags) {
         Some(result) => Served::Done(result),
         None => Served::Done(by_kernel(fd, file, spans, to, flags)),
     }
+}
+
+/// How a datagram of that socket leaves, of which nothing is said beside it.
+pub(crate) fn of_socket(file: &File, to: Option<SocketAddr>) -> Outgoing {
+    let segment_bytes = u16::try_from(file.socket.option(SocketOption::SegmentBytes)).ok();
+    let segment_bytes = segment_bytes.and_then(NonZeroU16::new);
+    Outgoing { to, segment_bytes, ..Outgoing::default() }
 }
 
 /// Sends a datagram through the data plane as `how` says; nothing: it is for the kernel's half.
@@ -184,7 +191,7 @@ pub(crate) fn send_as(
     held: &Held,
     file: &File,
     spans: &Spans,
-    mut how: Outgoing,
+    how: Outgoing,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
     if flags & libc::MSG_OOB != 0 {
@@ -195,8 +202,6 @@ pub(crate) fn send_as(
         // The kernel's half puts the datagram together.
         return None;
     }
-    let of_socket = u16::try_from(file.socket.option(SocketOption::SegmentBytes)).ok();
-    how.segment_bytes = how.segment_bytes.or(of_socket.and_then(NonZeroU16::new));
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.send_timeout());
     loop {
@@ -233,10 +238,12 @@ pub(crate) fn send_as(
 /// kernel to send or to refuse.
 const SEGMENTS_MAX: usize = 64;
 
-/// Whether what is to be sent fits into packets of ours, and comes from an address of ours.
+/// Whether what is to be sent fits into packets of ours, and comes from an address of ours. More
+/// than one datagram of IPv4 can carry is the kernel's too: what IPv6 takes is a little more.
 fn fits(file: &File, bytes: usize, how: &Outgoing) -> bool {
     let each = how.segment_bytes.map_or(bytes, |segment| usize::from(segment.get()).min(bytes));
-    each <= file.socket.payload_max()
+    bytes <= PAYLOAD_MAX
+        && each <= file.socket.payload_max()
         && bytes <= each * SEGMENTS_MAX
         && how.from.is_none_or(|from| file.socket.may_send_from(from))
 }
@@ -277,13 +284,34 @@ pub(crate) unsafe fn sendto(
     if address.is_null() || address_bytes == 0 {
         return send(fd, held, spans, None, flags);
     }
+    let Some(file) = held.file() else { return Served::Elsewhere };
     // SAFETY: the caller's promise.
-    match unsafe { address::read(address, address_bytes) } {
+    match unsafe { destination(file, address, address_bytes) } {
         Err(errno) => Served::Done(Err(errno)),
-        Ok(Some(to)) if address::is_ours(to) => send(fd, held, spans, Some(to), flags),
-        // Many, or nonsense: the kernel's.
-        Ok(_) => Served::Elsewhere,
+        Ok(Some(to)) => send(fd, held, spans, Some(to), flags),
+        Ok(None) => Served::Elsewhere,
     }
+}
+
+/// The address that a datagram is to go to; nothing: it is one of many, of another family or
+/// nonsense, and the kernel's, which is to see what the program has written.
+///
+/// # Errors
+/// EFAULT.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+pub(crate) unsafe fn destination(
+    file: &File,
+    address: *const sockaddr,
+    bytes: socklen_t,
+) -> Result<Option<SocketAddr>, Errno> {
+    // SAFETY: the caller's promise.
+    if unsafe { address::is_foreign(address, bytes, file.family)? } {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { address::read(address, bytes)? }.filter(|to| address::is_ours(*to)))
 }
 
 /// The sender's address of a datagram, where the program wants it.

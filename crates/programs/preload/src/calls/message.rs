@@ -1,7 +1,6 @@
 //! sendmsg(2) and recvmsg(2): bytes with addresses, and descriptors that go from process to
 //! process.
 
-use calisto_client::sockets::Outgoing;
 use libc::{c_int, cmsghdr, msghdr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
@@ -124,10 +123,7 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
         let mut parts = Parts::at(Place::of(&header));
         let left = c_int::try_from(file.socket.unread_bytes()).unwrap_or(c_int::MAX);
         // SAFETY: the caller's promise.
-        let put = unsafe { parts.put(libc::IPPROTO_TCP, TCP_INQ, &left.to_ne_bytes()) };
-        if let Err(errno) = put {
-            return Served::Done(Err(errno));
-        }
+        unsafe { parts.put(libc::IPPROTO_TCP, TCP_INQ, &left.to_ne_bytes()) };
         beside = parts.bytes;
         told |= if parts.is_cut { libc::MSG_CTRUNC } else { 0 };
     }
@@ -196,21 +192,26 @@ unsafe fn send_beside(
 ) -> Result<Option<Result<usize, Errno>>, Errno> {
     let name = header.msg_name.cast_const().cast::<libc::sockaddr>();
     let bytes = header.msg_namelen;
-    let to = match name.is_null() || bytes == 0 {
+    let to = match names_nobody(header) {
         true => None,
         // SAFETY: the caller's promise.
-        false => match unsafe { address::read(name, bytes)? } {
-            Some(to) if address::is_ours(to) => Some(to),
-            _ => return Ok(None),
+        false => match unsafe { datagram::destination(file, name, bytes)? } {
+            Some(to) => Some(to),
+            None => return Ok(None),
         },
     };
     let Some(peer) = to.or_else(|| file.socket.peer_address()) else { return Ok(None) };
-    let mut how = Outgoing { to, ..Outgoing::default() };
+    let mut how = datagram::of_socket(file, to);
     // SAFETY: the caller's promise.
     if !unsafe { beside::leaving(header, peer.is_ipv4(), &mut how)? } {
         return Ok(None);
     }
     Ok(datagram::send_as(fd, held, file, spans, how, flags))
+}
+
+/// Whether a message goes to whom the socket is connected to.
+fn names_nobody(header: &msghdr) -> bool {
+    header.msg_name.is_null() || header.msg_namelen == 0
 }
 
 /// Sends a datagram by the kernel's half, which does not know a peer that ours is connected to.
@@ -224,7 +225,7 @@ unsafe fn by_kernel(
     flags: c_int,
 ) -> Result<usize, Errno> {
     let peer = file.socket.peer_address().map(|peer| address::storage(peer, file.family));
-    if let (true, Some((name, count))) = (header.msg_name.is_null(), &peer) {
+    if let (true, Some((name, count))) = (names_nobody(&header), &peer) {
         header.msg_name = std::ptr::from_ref(name).cast_mut().cast();
         header.msg_namelen = *count as socklen_t;
     }

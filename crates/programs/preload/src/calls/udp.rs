@@ -69,7 +69,9 @@ pub(crate) unsafe fn begin(
     let (Ok(Some(to)), Some((family, false))) = (to, kernel_socket::kind_of(fd)) else {
         return Ok(());
     };
-    if !address::is_ours(to) {
+    // SAFETY: the caller's promise; it could be read.
+    let is_foreign = unsafe { address::is_foreign(address, bytes, family) };
+    if is_foreign != Ok(false) || !address::is_ours(to) {
         return Ok(());
     }
     descriptors::is_new(fd);
@@ -160,6 +162,13 @@ pub(crate) unsafe fn connect(
     bytes: socklen_t,
 ) -> Option<Result<(), Errno>> {
     let family = held.file()?.family;
+    // SAFETY: the caller's promise.
+    match unsafe { address::is_foreign(address, bytes, family) } {
+        // Refused, it leaves the socket as it is.
+        Ok(true) => return None,
+        Ok(false) => {}
+        Err(errno) => return Some(Err(errno)),
+    }
     // SAFETY: the caller's promise.
     let remote = match unsafe { address::read(address, bytes) } {
         Ok(remote) => remote,

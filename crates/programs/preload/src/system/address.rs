@@ -45,6 +45,27 @@ pub(crate) unsafe fn read(
     Ok(None)
 }
 
+/// Whether an address that the program gives to a socket of IPv4 is one of IPv6, even an
+/// IPv4-mapped one: the kernel's to refuse.
+///
+/// # Errors
+/// EFAULT.
+///
+/// # Safety
+/// As for [`read`].
+pub(crate) unsafe fn is_foreign(
+    address: *const sockaddr,
+    bytes: socklen_t,
+    socket_family: c_int,
+) -> Result<bool, Errno> {
+    if socket_family != libc::AF_INET || (bytes as usize) < size_of::<libc::sa_family_t>() {
+        return Ok(false);
+    }
+    // SAFETY: the caller's promise: that many bytes are there, or it is an error.
+    let family = unsafe { copy::get(address.cast::<libc::sa_family_t>())? };
+    Ok(c_int::from(family) == libc::AF_INET6)
+}
+
 /// Writes an address as a socket of `family` shows it, cut to the caller's room, and its whole
 /// length.
 ///

@@ -38,9 +38,9 @@ const RECEIVE_LOG2_MAX: u8 = 22;
 const ENDED_LOOKS: u32 = 200;
 const ENDED_EVERY: Duration = Duration::from_micros(50);
 
-/// Bytes of a send ring at first, and at most, as logarithms: what UDP_SEGMENT cuts has room at
-/// once.
-const SEND_LOG2: u8 = 18;
+/// Bytes of a send ring at first, and at most, as logarithms. Who uses UDP_SEGMENT asks for a
+/// longer one than the first.
+const SEND_LOG2: u8 = 16;
 const SEND_LOG2_MAX: u8 = 20;
 
 impl SocketTable {
@@ -102,6 +102,7 @@ impl SocketTable {
         if own.is_empty() {
             return Err(FallbackReason::NoRouteHere.into());
         }
+        let own_count = own.len();
         let permitted = own.into_iter().filter(|at| app.tenant.may_listen(app.uid, *at));
         let permitted: Vec<_> = permitted.collect();
         let to = permitted.iter().map(|at| destination(Protocol::Udp, *at));
@@ -134,6 +135,12 @@ impl SocketTable {
         let sources = permitted.iter().map(SocketAddr::ip).collect();
         let datagrams = set_up(app, examined, remote, payload_max, sources)?;
         let slot = datagrams.slot;
+        if let Some(words) = app.words(slot) {
+            // What comes later is not among its sources, and its program's half is to know that.
+            let is_any = datagrams.sources.len() == own_count;
+            let version = if is_any { app.streams.server.memory().addresses_version() } else { 0 };
+            words.sources_version.store(version, Ordering::Relaxed);
+        }
         let generation = app.streams.server.generation(slot);
         let interfaces = self.network.neighbours.interfaces();
         self.table_config.command_queue.command(&Command::Interfaces(interfaces));

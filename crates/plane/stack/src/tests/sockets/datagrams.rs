@@ -104,6 +104,50 @@ fn datagrams_that_cannot_leave_are_dropped_each_under_its_name() {
 }
 
 #[test]
+fn datagrams_that_never_leave_take_a_bounded_part_of_a_turn() {
+    let (mut bench, app) = bench(1, None);
+    let slots: Vec<u32> = (7..15).map(|port| datagrams_on(&app, port)).collect();
+    bench.turns(2);
+    let aimless = Record { payload: 0, remote: None, ..Record::default() };
+    for slot in &slots {
+        let bytes = aimless.encode().repeat(60);
+        assert_eq!(app.write(*slot, &bytes), bytes.len());
+    }
+    let taken = || {
+        let heads = slots.iter().map(|slot| app.words(*slot).tx_head.load(Ordering::Relaxed));
+        heads.sum::<u64>() / HEADER_BYTES as u64
+    };
+    let mut before = 0;
+    for turn in 0.. {
+        bench.now += base::Nanos::from_micros(100);
+        bench.dispatcher.step(bench.now);
+        bench.workers[0].1.step(bench.now);
+        assert!(taken() - before <= 256, "{} in one turn", taken() - before);
+        before = taken();
+        if before == 8 * 60 {
+            break;
+        }
+        assert!(turn < 1000, "{before} are taken");
+    }
+}
+
+#[test]
+fn what_is_too_long_is_not_held_with_what_waits_for_the_same_next_hop() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    let remote = Some("10.9.9.9:53".parse().expect("an address"));
+    let mut bytes = Record { remote, ..Record::default() }.encode().to_vec();
+    let long = Record { payload: 1473, remote, ..Record::default() };
+    bytes.extend(long.encode());
+    bytes.resize(HEADER_BYTES + Record::bytes(1473), 0);
+    assert_eq!(app.write(slot, &bytes), bytes.len());
+    bench.turns(30);
+    let names = ["datagrams_too_long", "datagrams_no_route"];
+    assert_eq!(names.map(|name| bench.count(name)), [1, 0]);
+}
+
+#[test]
 fn a_socket_of_ipv6_alone_leaves_datagrams_of_ipv4_to_the_other_one_of_its_port() {
     let (mut bench, app) = bench(1, None);
     let of_v4 = datagrams(&app);
@@ -157,4 +201,25 @@ fn a_datagram_says_how_it_leaves_and_how_it_came() {
     assert_eq!(numbers.len(), 2);
     assert_ne!(numbers[0], numbers[1], "each has its own number");
     assert!(left.iter().all(|packet| wire::checksum::of(&packet[14..34]) == 0));
+}
+
+#[test]
+fn who_is_connected_hears_that_a_link_was_too_narrow_unless_routers_may_cut() {
+    let (mut bench, app) = bench(1, None);
+    bench.dispatcher.expect_errors();
+    let [local, remote] = ["10.0.0.2:7", "10.0.0.1:9"].map(|at| at.parse().expect("an address"));
+    let slot = connected_datagrams(&app, local, "10.0.0.2", Some(remote));
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"here I am")]);
+    app.write(slot, &Record::default().encode());
+    let sent: Vec<_> = (0..5).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert_eq!(sent.len(), 1);
+    let error = |bench: &mut Bench| {
+        bench.pass(vec![super::opened::unreachable(&sent[0], 4, 1280)]);
+        bench.turns(2);
+        app.words(slot).error.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(error(&mut bench), 90, "EMSGSIZE");
+    app.words(slot).set_option(SlotOption::MayBeCut, 1);
+    assert_eq!(error(&mut bench), 0);
 }

@@ -73,8 +73,14 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
 
 /// What a router answers to a packet of ours: "host unreachable", quoting its headers.
 fn host_unreachable(packet: &[u8]) -> Vec<u8> {
+    unreachable(packet, 1, 0)
+}
+
+/// The same for another reason, which has to do with a path of that MTU.
+pub(super) fn unreachable(packet: &[u8], code: u8, mtu: u16) -> Vec<u8> {
     let quoted = &packet[14..14 + 28];
-    let mut message = vec![3, 1, 0, 0, 0, 0, 0, 0];
+    let [high, low] = mtu.to_be_bytes();
+    let mut message = vec![3, code, 0, 0, 0, 0, high, low];
     message.extend_from_slice(quoted);
     let sum = wire::checksum::of(&message);
     message[2..4].copy_from_slice(&sum.to_be_bytes());

@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use calisto_client::sockets::Received;
 use libc::{c_int, cmsghdr, msghdr};
-use rustix::io::Errno;
 
 use super::{TELLS, Tells, UDP_GRO};
 use crate::entry::file::File;
@@ -42,23 +41,16 @@ impl Parts {
         Self { place, bytes: 0, is_cut: false }
     }
 
-    /// Writes one more, as much of it as there is room for.
-    ///
-    /// # Errors
-    /// EFAULT.
+    /// Writes one more, as much of it as there is room for. One that cannot be written is left out,
+    /// and nobody is told: as by Linux, for what it is about has been taken.
     ///
     /// # Safety
     /// Writing at the place is the program's wish.
-    pub(crate) unsafe fn put(
-        &mut self,
-        level: c_int,
-        kind: c_int,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(crate) unsafe fn put(&mut self, level: c_int, kind: c_int, value: &[u8]) {
         let room = self.place.bytes - self.bytes;
         if room < HEADER || self.place.start.is_null() {
             self.is_cut = true;
-            return Ok(());
+            return;
         }
         let whole = HEADER + value.len();
         self.is_cut |= whole > room;
@@ -68,22 +60,21 @@ impl Parts {
         (part.cmsg_level, part.cmsg_type) = (level, kind);
         let to = self.place.start.wrapping_add(self.bytes);
         // SAFETY: the caller's promise; there is room for both.
-        unsafe {
-            copy::put(to.cast(), &part)?;
-            copy::copy(to.wrapping_add(HEADER), value.as_ptr(), part.cmsg_len - HEADER)?;
+        let written = unsafe {
+            copy::put(to.cast(), &part).and_then(|()| {
+                copy::copy(to.wrapping_add(HEADER), value.as_ptr(), part.cmsg_len - HEADER)
+            })
+        };
+        if written.is_ok() {
+            self.bytes += (HEADER + value.len().next_multiple_of(size_of::<usize>())).min(room);
         }
-        self.bytes += (HEADER + value.len().next_multiple_of(size_of::<usize>())).min(room);
-        Ok(())
     }
 
     /// Writes what the program has asked to be told of a datagram.
     ///
-    /// # Errors
-    /// EFAULT.
-    ///
     /// # Safety
     /// Writing at the place is the program's wish.
-    pub(crate) unsafe fn tell(&mut self, file: &File, got: &Received) -> Result<(), Errno> {
+    pub(crate) unsafe fn tell(&mut self, file: &File, got: &Received) {
         for &(level, name, tells) in TELLS {
             if !tells.is_asked_of(file) {
                 continue;
@@ -91,10 +82,9 @@ impl Parts {
             let mut value = [0_u8; size_of::<libc::sockaddr_in6>()];
             if let Some((kind, bytes)) = value_of(tells, name, file, got, &mut value) {
                 // SAFETY: the caller's promise.
-                unsafe { self.put(level, kind, &value[..bytes])? };
+                unsafe { self.put(level, kind, &value[..bytes]) };
             }
         }
-        Ok(())
     }
 }
 
@@ -183,7 +173,7 @@ mod tests {
             let mut parts = Parts::at(place);
             for value in values {
                 // SAFETY: the bytes are there.
-                unsafe { parts.put(1, 2, value) }.expect("they can be written");
+                unsafe { parts.put(1, 2, value) };
             }
             (parts.bytes, parts.is_cut)
         };
@@ -194,5 +184,9 @@ mod tests {
         assert_eq!(written(place(18), &[&[7; 4]]), (18, true));
         assert_eq!(written(place(15), &[&[7; 4]]), (0, true));
         assert_eq!(written(Place::NOWHERE, &[&[7; 4]]), (0, true));
+        crate::system::faults::watch();
+        // Where nothing can be.
+        let nowhere = Place { start: std::ptr::without_provenance_mut(8), bytes: 64 };
+        assert_eq!(written(nowhere, &[&[7; 4], &[8; 12]]), (0, false), "and nothing fails");
     }
 }

@@ -132,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_beside_a_datagram_goes_before_what_the_socket_says() {
+        let mut how = Outgoing { segment_bytes: NonZeroU16::new(100), ..Outgoing::default() };
+        for (bytes, expected) in [(50_u16, NonZeroU16::new(50)), (0, None)] {
+            let value = bytes.to_ne_bytes();
+            assert_eq!(heed(libc::IPPROTO_UDP, UDP_SEGMENT, &value, true, &mut how), Some(()));
+            assert_eq!(how.segment_bytes, expected);
+        }
+    }
+
+    #[test]
     fn a_class_may_be_a_byte_or_a_number_and_an_address_one_of_either_family() {
         let class = heeded(libc::IPPROTO_IP, libc::IP_TOS, &[2], true).and_then(|how| how.class);
         assert_eq!(class, Some(2));

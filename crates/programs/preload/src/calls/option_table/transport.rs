@@ -55,6 +55,6 @@ pub(super) const UDP: &[Row] = rows! {
     100 UDP_ENCAP Kernel Falls "encapsulation is the kernel's";
     101 UDP_NO_CHECK6_TX Kernel Falls "every datagram of ours has a checksum";
     102 UDP_NO_CHECK6_RX Kernel Falls "";
-    103 UDP_SEGMENT Kernel Carried "a call's segments leave together or not at all";
+    103 UDP_SEGMENT Kernel Carried "a call's segments enter the ring together, or none of them does";
     104 UDP_GRO Kernel Carried "datagrams that wait are joined when they are received";
 };
