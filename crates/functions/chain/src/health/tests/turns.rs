@@ -32,8 +32,8 @@ fn as_many_silent_servers_as_are_asked_at_once_keep_no_other_from_its_turn() {
     let (_listener, _held, quiet) = silent();
     let (gone, closed) = listener();
     drop(gone);
-    let mut health = Health::default();
-    health.servers = (0..ASKED_MAX).map(|number| server(quiet, number)).collect();
+    let servers = (0..ASKED_MAX).map(|number| server(quiet, number)).collect();
+    let mut health = Health { servers, ..Health::default() };
     health.servers.push(server(closed, ASKED_MAX));
     let mut was_found = false;
     for turn in 0..200 {

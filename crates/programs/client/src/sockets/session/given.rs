@@ -87,7 +87,7 @@ fn with_another_descriptor<T>(run: impl FnOnce() -> T) -> T {
     let limit = getrlimit(Resource::Nofile);
     let more = limit.current.map(|current| current.saturating_add(1));
     let is_raised = more.is_some_and(|more| limit.maximum.is_none_or(|most| more <= most))
-        && setrlimit(Resource::Nofile, Rlimit { current: more, ..limit.clone() }).is_ok();
+        && setrlimit(Resource::Nofile, Rlimit { current: more, ..limit }).is_ok();
     let result = run();
     if is_raised {
         let _ = setrlimit(Resource::Nofile, limit);
