@@ -27,7 +27,10 @@ fn ngtcp2(server_at: At, client_at: At) {
     let came = std::fs::read_to_string(ground.path("body")).expect("it was downloaded");
     assert!(came == ground.body(), "{} bytes of {}", came.len(), ground.body().len());
     assert_eq!(ground.accelerated().fallbacks(), [], "sockets were left to the kernel");
-    assert_eq!(counts(), before, "datagrams of the kernel");
+    let [received, sent] = counts();
+    assert_eq!(received, before[0], "datagrams of the kernel");
+    // The first long call of segments finds a short ring, goes by the kernel and has the ring grow.
+    assert!(sent - before[1] <= 1, "{} datagrams of the kernel", sent - before[1]);
     ground.end([server]);
 }
 
