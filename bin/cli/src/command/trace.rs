@@ -37,7 +37,7 @@ const SAMPLES_MAX: usize = 500_000;
 /// A request is what comes to a connection of which everything was read; what the program writes
 /// next is its answer. Not seen: how long a packet waited in the NIC, connections between two
 /// programs of this host, and programs that use UDP or another clock than the host's. While nobody
-/// traces, it costs nothing.
+/// traces, a call that reads or writes looks at one word more.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

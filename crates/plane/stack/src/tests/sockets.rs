@@ -48,6 +48,17 @@ fn bench_with(workers: usize, rate: Option<Arc<Rate>>, quota_bytes: u64) -> (Ben
     (bench, App::new(command_queue, rate, quota_bytes))
 }
 
+/// With one worker, and a connection that the application has accepted: its peer's flow, its slot.
+fn accepted() -> (Bench, App, tcp::FlowId, u32) {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let flow = bench.talks(1)[0].flow;
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    (bench, app, flow, slot)
+}
+
 #[test]
 fn an_application_echoes_exactly_while_workers_come_and_go_and_nothing_is_left_behind() {
     let (mut bench, mut app) = bench(1, None);

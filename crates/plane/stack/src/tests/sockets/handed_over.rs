@@ -12,12 +12,7 @@ fn hand_over(app: &App, slot: u32) -> Vec<crate::Parcel> {
 
 #[test]
 fn a_connection_that_is_handed_over_is_let_go_with_every_byte_and_its_peer_hears_nothing() {
-    let (mut bench, mut app) = bench(1, None);
-    bench.turns(2);
-    let flow = bench.talks(1)[0].flow;
-    bench.turns(5);
-    app.accept();
-    let slot = app.accepted[0];
+    let (mut bench, app, flow, slot) = accepted();
     assert_eq!(bench.write(flow, b"read and unread"), 15);
     bench.turns(3);
     assert_eq!(app.read(slot, 9), b"read and ");
@@ -45,12 +40,7 @@ fn a_connection_that_is_handed_over_is_let_go_with_every_byte_and_its_peer_hears
 
 #[test]
 fn one_that_is_over_or_another_sockets_is_not_handed_over() {
-    let (mut bench, mut app) = bench(1, None);
-    bench.turns(2);
-    let flow = bench.talks(1)[0].flow;
-    bench.turns(5);
-    app.accept();
-    let slot = app.accepted[0];
+    let (mut bench, app, flow, slot) = accepted();
     let number = app.streams.app;
     let generation = app.streams.server.generation(slot).wrapping_add(1);
     let request = LetGoRequest::default();
@@ -69,12 +59,7 @@ fn one_that_is_over_or_another_sockets_is_not_handed_over() {
 
 #[test]
 fn a_request_that_was_taken_back_leaves_the_connection_as_it_is() {
-    let (mut bench, mut app) = bench(1, None);
-    bench.turns(2);
-    let flow = bench.talks(1)[0].flow;
-    bench.turns(5);
-    app.accept();
-    let slot = app.accepted[0];
+    let (mut bench, app, flow, slot) = accepted();
     let (number, generation) = (app.streams.app, app.streams.server.generation(slot));
     let request = LetGoRequest::default();
     assert!(request.decide(), "nobody was first");

@@ -7,12 +7,7 @@ use super::*;
 
 /// A connection of an application of which one of `one_in` requests is sampled.
 fn traced(one_in: u32) -> (Bench, App, FlowId, u32) {
-    let (mut bench, mut app) = bench(1, None);
-    bench.turns(2);
-    let flow = bench.talks(1)[0].flow;
-    bench.turns(5);
-    app.accept();
-    let slot = app.accepted[0];
+    let (bench, app, flow, slot) = accepted();
     app.streams.trace_one_in.store(one_in, Ordering::Relaxed);
     app.command_queue.trace(true);
     (bench, app, flow, slot)
