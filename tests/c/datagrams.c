@@ -1,8 +1,9 @@
 /* UDP: sockets that were bound, connected, or neither before their first datagram; long ones, which are
    cut on their way; and what is told of each. */
 #include "trap.h"
+#include <sys/sendfile.h>
 
-enum { PORT_ECHO = 6019, PORT_HERE = 5019, CALLS = 13 };
+enum { PORT_ECHO = 6019, PORT_HERE = 5019, CALLS = 16 };
 
 static int udp(void) {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -92,12 +93,43 @@ static void bound(void) {
     close(fd);
 }
 
+/* A file or a pipe goes as one datagram, or not at all. */
+static void of_files(void) {
+    static char text[70000];
+    struct sockaddr_in to = place(address_there, PORT_ECHO);
+    int fd = udp(), ends[2];
+    char name[] = "/tmp/calisto-trap-XXXXXX";
+    int from = mkstemp(name);
+    off_t at = 1000;
+    memset(text, 's', sizeof text);
+    MUST(from >= 0 && unlink(name) == 0 && write(from, text, sizeof text) == sizeof text);
+    MUST(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    told("sendfile", sendfile(fd, from, &at, 700));
+    say("the place is %ld", (long)at);
+    hears_back("sendfile", fd, sizeof text);
+    MUST(lseek(from, -900, SEEK_END) > 0);
+    told("sendfile of the rest", sendfile(fd, from, NULL, 5000));
+    say("the file's own place is %ld", (long)lseek(from, 0, SEEK_CUR));
+    hears_back("sendfile", fd, sizeof text);
+    told("sendfile behind the end", sendfile(fd, from, NULL, 5000));
+    at = 0;
+    told("sendfile of too much", sendfile(fd, from, &at, sizeof text));
+    say("the place is %ld", (long)at);
+    told("nothing more", recv(fd, text, 1, MSG_DONTWAIT));
+    MUST(pipe(ends) == 0 && write(ends[1], "through a pipe", 14) == 14);
+    told("sendfile of a pipe", sendfile(fd, ends[0], NULL, 14));
+    told("splice of a pipe", splice(ends[0], NULL, fd, NULL, 100, 0));
+    hears_back("splice", fd, sizeof text);
+    close(ends[0]), close(ends[1]), close(from), close(fd);
+}
+
 static void here(void) {
     /* Whoever answers calls has its port: a datagram that nobody waits for would be lost. */
     close(dials(address_there, PORT_ECHO));
     neither();
     connected();
     bound();
+    of_files();
 }
 
 static void there(void) {

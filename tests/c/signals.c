@@ -139,11 +139,51 @@ static void within(void) {
     close(used);
 }
 
+static volatile sig_atomic_t news_fd = -1;
+static volatile long news_band;
+
+static void on_news(int number, siginfo_t *about, void *unused) {
+    (void)number, (void)unused;
+    if (!(about->si_band & POLLIN)) return;
+    news_band = about->si_band;
+    news_fd = about->si_fd;
+}
+
+static void tells_its_news(const char *which, int fd) {
+    news_fd = -1;
+    put(fd, "x");
+    for (int i = 0; i < 1000 && news_fd < 0; i++) pause_ms(5);
+    say("%s: it is told which has news: %d, and what: %lx", which, news_fd == fd, news_band);
+    hears("reader", fd, 1);
+}
+
+static void asks_for(int fd) {
+    MUST(fcntl(fd, F_SETSIG, SIGRTMIN) == 0 && fcntl(fd, F_SETOWN, getpid()) == 0);
+    MUST(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC) == 0);
+}
+
+/* A signal of the program's choice says which descriptor has news. */
+static void chosen(void) {
+    struct sigaction action = {.sa_sigaction = on_news, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sockaddr_in name = place(address_there, PORT_ECHO);
+    MUST(sigaction(SIGRTMIN, &action, NULL) == 0);
+    int fd = dials(address_there, PORT_ECHO);
+    asks_for(fd);
+    tells_its_news("connected", fd);
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    asks_for(fd);
+    MUST(connect(fd, (struct sockaddr *)&name, sizeof name) == 0);
+    tells_its_news("before it was connected", fd);
+    close(fd);
+}
+
 static void here(void) {
     int fd = dials(address_there, PORT_ECHO);
     interrupted(fd);
     canceled(fd);
     closed(fd);
+    chosen();
     within();
 }
 
@@ -155,5 +195,5 @@ static void there(void) {
         while (send(fd, text, PART, MSG_NOSIGNAL) > 0) {}
         _exit(0);
     }
-    echoes_to(PORT_ECHO, 21);
+    echoes_to(PORT_ECHO, 23);
 }

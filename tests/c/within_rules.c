@@ -242,10 +242,10 @@ static void by_signal(int listener) {
     told("async", fcntl(accepted, F_SETFL, fcntl(accepted, F_GETFL) | O_ASYNC));
     say("async: %d", (fcntl(accepted, F_GETFL) & O_ASYNC) != 0);
     put(fd, "x");
-    pause_ms(100);
+    for (int i = 0; i < 1000 && signals_seen == 0; i++) pause_ms(5);
     say("SIGIO: %d", signals_seen > 0);
     told("urgent", send(fd, "!", 1, MSG_OOB));
-    pause_ms(100);
+    for (int i = 0; i < 1000 && urgent_seen == 0; i++) pause_ms(5);
     say("SIGURG: %d", urgent_seen > 0);
     signal(SIGIO, SIG_IGN), signal(SIGURG, SIG_IGN);
     close(fd), close(accepted);

@@ -1,5 +1,5 @@
 """Opens connections and sends into each for as long as somebody takes it: says how many, and how
-much, and holds them until it is ended.
+much, and holds them until it is ended. They end with a reset then.
 
 Usage: filler.py ADDRESS PORT CONNECTIONS
 """
@@ -7,6 +7,7 @@ import resource
 import selectors
 import signal
 import socket
+import struct
 import sys
 import time
 
@@ -20,6 +21,7 @@ for number in range(count):
     one = socket.socket()
     # What waits here is little: the rest is with the other end.
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     one.setblocking(False)
     one.connect_ex((address, port))
     selector.register(one, selectors.EVENT_WRITE)

@@ -1,5 +1,10 @@
 """Accepts every connection and reads from none, until it is ended. Says so when connections end, and
-what a read of the first of them says."""
+what a read of the first of them says.
+
+Usage: hoarder.py PORT [close]
+
+With `close` it closes those that end.
+"""
 import resource
 import select
 import socket
@@ -30,11 +35,12 @@ said = False
 while True:
     for descriptor, _ in poll.poll(500):
         poll.unregister(descriptor)
-        if said:
-            continue
-        said = True
-        try:
-            what = f"{len(held[descriptor].recv(100))} bytes"
-        except OSError as error:
-            what = error.strerror
-        print(f"ended: {what}", flush=True)
+        if not said:
+            said = True
+            try:
+                what = f"{len(held[descriptor].recv(100))} bytes"
+            except OSError as error:
+                what = error.strerror
+            print(f"ended: {what}", flush=True)
+        if "close" in sys.argv:
+            held.pop(descriptor).close()

@@ -216,6 +216,15 @@ impl Daemon {
         found.iter().sum()
     }
 
+    /// A counter of the ports, summed over them.
+    pub fn port_counter(&self, name: &str) -> u64 {
+        let ReplyBody::Status(status) = self.ask(admin::Command::Status) else {
+            panic!("status is not answered")
+        };
+        let all = status.ports.iter().flat_map(|port| &port.counters);
+        all.filter(|counter| counter.name == name).map(|counter| counter.value).sum()
+    }
+
     /// `calisto WORDS` about this daemon, which must succeed; what it prints.
     ///
     /// # Panics

@@ -4,11 +4,13 @@
 
 mod accelerated;
 mod application;
+mod beside;
 mod chargen;
 mod client;
 mod crossing;
 mod daemon;
 mod fixture;
+mod frames;
 mod heard;
 mod http;
 mod install;
@@ -32,11 +34,13 @@ mod trap;
 
 pub use accelerated::{Accelerated, Carried};
 pub use application::{Application, Ended};
+pub use beside::beside;
 pub use chargen::read_chargen;
 pub use client::{Flows, answered, serve_with_the_kernel};
 pub use crossing::{BadWire, Crossing};
 pub use daemon::Daemon;
 pub use fixture::{bed, project};
+pub use frames::Frames;
 pub use http::{http_ask, http_get};
 pub use install::install;
 pub use intruder::{Intruder, Overheard};

@@ -7,11 +7,22 @@ use std::time::{Duration, Instant};
 /// Long enough for any machine; a test that waits for this has failed.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A program of this workspace, built beside the tests.
+/// Names a folder whose programs are tested instead of those beside the tests: `cargo xtask ci` has
+/// optimized ones there.
+const TESTED: &str = "TESTED_PROGRAMS";
+
+/// A program of this workspace: in the folder that TESTED_PROGRAMS names, if it is there, else
+/// built beside the tests.
 ///
 /// # Panics
 /// It is not there: `cargo build --workspace --bins` makes it, as `cargo xtask ci` does.
 pub fn binary(name: &str) -> PathBuf {
+    if let Some(folder) = std::env::var_os(TESTED) {
+        let path = PathBuf::from(folder).join(name);
+        if path.exists() {
+            return path;
+        }
+    }
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps/TEST");
     let path = folder.join(name);

@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use admin::ReplyBody;
 use testbed::{Side, Testbed, TestbedConfig};
-use whole::{Daemon, TIMEOUT, bed, run, wait_for};
+use whole::{Daemon, TIMEOUT, bed, binary, run, wait_for};
 
 const GOOD: &str = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n";
 
@@ -68,6 +69,71 @@ fn an_interface_that_vanishes_stops_its_traffic_and_nothing_else() {
     assert!(fault.is_some_and(|fault| fault.contains("removed")), "status must say it");
     daemon.must(admin::Command::Stop);
     assert!(daemon.wait().success());
+}
+
+#[test]
+fn an_interface_that_is_down_is_told_from_the_start_on_and_so_is_its_coming_up() {
+    for port in ["xdp:veth0", "af_packet:veth0"] {
+        let bed = bed();
+        let set = |up: &str| {
+            let mut command = bed.server().command("ip");
+            let (status, _, said) = run(command.args(["link", "set", "veth0", up]));
+            assert!(status.success(), "{said}");
+        };
+        set("down");
+        let daemon = Daemon::start(bed.server(), &GOOD.replace("xdp:veth0", port));
+        for round in 1..=2 {
+            let down = "the interface is down: set it up with `ip link set dev veth0 up`";
+            wait_for("status that says it", || {
+                let (status, out, _) = daemon.try_calisto("status");
+                (status.code() == Some(1) && out.contains(down)).then_some(()).ok_or(out)
+            });
+            let line = format!("port {port} moves nothing: {down}");
+            wait_for("a line of the log for each", || {
+                let told = daemon.said();
+                let count = told.lines().filter(|told| told.contains(&line)).count();
+                (count == round).then_some(()).ok_or(told)
+            });
+            set("up");
+            wait_for("status that is well again", || match daemon.try_calisto("status") {
+                (status, ..) if status.success() => Ok(()),
+                (_, out, wrong) => Err(out + &wrong),
+            });
+            if round == 1 {
+                set("down");
+            }
+        }
+        assert!(!daemon.said().contains("removed"), "{}", daemon.said());
+    }
+}
+
+#[test]
+fn a_file_that_is_a_pipe_or_has_no_end_is_refused_by_every_command_that_reads_one() {
+    let folder = std::env::temp_dir().join(format!("calisto-no-file-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder is ours");
+    let [pipe, zero] = ["pipe.toml", "zero.toml"].map(|name| folder.join(name));
+    let (status, _, said) = run(Command::new("mkfifo").arg(&pipe));
+    assert!(status.success(), "{said}");
+    std::os::unix::fs::symlink("/dev/zero", &zero).expect("the folder is the test's");
+    let mut answers = Vec::new();
+    for (file, is) in [(&pipe, "a pipe (FIFO)"), (&zero, "a device")] {
+        for words in ["config check", "up --config", "nf check", "nf run", "sim", "steer load"] {
+            // Who waits for ever is ended, with another exit code.
+            let mut command = Command::new("timeout");
+            command.arg("10").arg(binary("calisto")).args(words.split(' ')).arg(file);
+            let (status, _, said) = run(&mut command);
+            answers.push((words, is, status.code(), said));
+        }
+        if answers.iter().any(|(_, _, code, _)| *code == Some(124)) {
+            // It would read the other one until there is no memory.
+            break;
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    for (words, is, code, said) in answers {
+        assert_eq!(code, Some(1), "{words}: {said}");
+        assert!(said.contains(is), "{words}: {said}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use calisto_client::{App, AttachOptions, CoresRequest, Nanos};
 use rustix::process::Signal;
 use testbed::Testbed;
-use whole::{Daemon, bed, binary, run, wait_for};
+use whole::{Daemon, bed, beside, binary, run, wait_for};
 
 /// The CPU that the daemon gives out.
 const CORE: usize = 1;
@@ -154,22 +154,21 @@ fn with_the_core_taken(daemon: &Daemon, test: impl FnOnce()) {
     let options = options.listen("udp:10.77.0.2:9").cores(cores);
     let (_app, mut workers) = App::attach(&options).expect("it is let in");
     let mut worker = workers.remove(0);
-    let (has_core, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // Working on, it keeps it.
-            assert_eq!(worker.claim_core(Nanos::from_secs(20)), Ok(true));
-            assert_eq!(worker.core(), Some(CORE as u16));
-            has_core.store(true, Ordering::Release);
-            while !is_over.load(Ordering::Acquire) {
-                worker.step(calisto_client::reply::echo).expect("the daemon lives");
-            }
-        });
+    let has_core = AtomicBool::new(false);
+    let holding = |is_over: &AtomicBool| {
+        // Working on, it keeps it.
+        assert_eq!(worker.claim_core(Nanos::from_secs(20)), Ok(true));
+        assert_eq!(worker.core(), Some(CORE as u16));
+        has_core.store(true, Ordering::Release);
+        while !is_over.load(Ordering::Acquire) {
+            worker.step(calisto_client::reply::echo).expect("the daemon lives");
+        }
+    };
+    beside(holding, || {
         wait_for("the core", || {
             if has_core.load(Ordering::Acquire) { Ok(()) } else { Err("not yet".to_owned()) }
         });
         test();
-        is_over.store(true, Ordering::Release);
     });
 }
 

@@ -164,6 +164,80 @@ fn rules_deny_and_permit_what_real_programs_send() {
 }
 
 #[test]
+fn an_acl_that_guards_the_host_keeps_from_it_what_its_rules_deny_and_nothing_else() {
+    let line = two_links();
+    let [west, middle] = [line.host(0), line.host(1)];
+    let listen = |port: u16| {
+        let any = std::net::SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port));
+        middle.enter(move || std::net::TcpListener::bind(any)).expect("the port is free")
+    };
+    let _listeners = [22, 8080].map(listen);
+    let reaches = |at: std::net::IpAddr, port: u16| {
+        let limit = std::time::Duration::from_millis(400);
+        west.enter(|| std::net::TcpStream::connect_timeout(&(at, port).into(), limit)).is_ok()
+    };
+    let text = |host: &str| {
+        format!(
+            "{ROUTER}[[function]]\nkind = \"acl\"\ndefault = \"permit\"\n{host}[[function.rules]]\n\
+             action = \"deny\"\nprotocol = \"tcp\"\ndestination_port = \"1-1023\"\n[[function]]\n\
+             kind = \"router\"\n"
+        )
+    };
+    let own = [whole::four(0, 2), whole::four(1, 1), whole::six(0, 2), whole::six(1, 1)];
+    let chain = NfRun::start(middle, &text("host = \"judge\"\n"), &[]);
+    for at in own {
+        assert!(reaches(at, 8080), "{at}: permitted");
+        assert!(!reaches(at, 22), "{at}: denied");
+    }
+    assert!(chain.count("acl", "rule_1") >= 4, "{:?}", chain.figures());
+    // An address that comes later is guarded as well.
+    middle.ip("addr add 10.99.0.1/32 dev lo");
+    let new = std::net::Ipv4Addr::new(10, 99, 0, 1).into();
+    wait_for("the guard of a new address", || {
+        if reaches(new, 8080) && !reaches(new, 22) { Ok(()) } else { Err("not yet".to_owned()) }
+    });
+    chain.reload(&text(""), &[]).expect("it is right");
+    wait_for("the kernel to have its packets", || {
+        if reaches(own[0], 22) { Ok(()) } else { Err("not yet".to_owned()) }
+    });
+    chain.reload(&text("host = \"judge\"\n"), &[]).expect("it is right");
+    wait_for("the guard", || if reaches(own[0], 22) { Err("not yet".to_owned()) } else { Ok(()) });
+}
+
+#[test]
+fn a_packet_is_traced_where_the_chain_has_no_interfaces() {
+    let line = Line::new(1, 1500);
+    let file = std::env::temp_dir().join(format!("calisto-trace-{}.toml", std::process::id()));
+    let text = "name = \"far\"\n[[slice]]\nports = [\"xdp:far0\", \"xdp:far1\"]\n[[function]]\nkind = \"acl\"\n\
+         [[function.rules]]\naction = \"permit\"\nprotocol = \"udp\"\n[[function]]\nkind = \"router\"\n";
+    std::fs::write(&file, text).expect("the temporary folder is ours");
+    let file = file.to_str().expect("a plain path");
+    // UDP from 10.0.0.1 to 10.0.1.2, and the same as TCP.
+    let udp = "4500001c00000000401165cf 0a000001 0a000102 1388 0050 0008 0000";
+    let tcp = "4500001c00000000400665da 0a000001 0a000102 1388 0050 0008 0000";
+    let words = ["trace", file, "--hex", udp, "--hex", tcp, "--address", "far0=10.0.0.254/24"];
+    let words = [&words[..], &["--address", "far1=10.0.1.254/24"]].concat();
+    let (status, told, said) = run(&mut nf(line.host(0), &words));
+    assert!(status.success(), "{told}{said}");
+    for part in [
+        "packet 1 by far0 (by which its sender is reached): 10.0.0.1:5000 > 10.0.1.2:80 udp, ttl 64",
+        "   1 acl                next             permitted, rule_1\n",
+        "10.0.1.2 by far1 is asked for, and taken to be at",
+        "  leaves by far1\n\npacket 2 by far0",
+        "   1 acl                drop             denied_by_default\n  dropped by acl\n",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in\n{told}");
+    }
+    assert!(said.contains("link addresses of far0, far1 are made up"), "{said}");
+    let (_, told, _) = run(&mut nf(line.host(0), &[&words[..], &["-j"]].concat()));
+    let ends: Vec<serde_json::Value> =
+        told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(ends[0]["ways"][1]["end"]["leaves"], "far1", "{told}");
+    assert_eq!(ends[1]["ways"][0]["end"]["dropped"], "acl", "{told}");
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
 fn a_policer_lets_a_real_transfer_pass_and_cuts_what_is_too_much() {
     let line = two_links();
     let text = format!(

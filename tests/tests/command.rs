@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use whole::{TIMEOUT, bed, binary, run};
+use whole::{Daemon, TIMEOUT, bed, binary, run};
 
 fn folder(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("calisto-{name}-{}", std::process::id()));
@@ -152,6 +152,81 @@ fn without_rights_the_daemon_says_which_it_lacks() {
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("CAP_"), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+}
+
+#[test]
+fn what_the_command_line_cannot_mean_ends_with_2_whoever_finds_it_and_what_a_file_says_with_1() {
+    let folder = folder("usage");
+    let bad = folder.join("bad.toml");
+    std::fs::write(&bad, "prots = []\n").expect("the folder is ours");
+    let bad = bad.to_str().expect("it is text");
+    let socket = folder.join("nobody.sock");
+    let ends = |words: &str, code: i32| {
+        let mut command = Command::new(binary("calisto"));
+        let command = command.args(words.split(' ')).env("CALISTO_ADMIN", &socket);
+        let (status, _, said) = run(command);
+        assert_eq!(status.code(), Some(code), "calisto {words}: {said}");
+    };
+    for words in [
+        "steer set modula",
+        "cores set queue_delai",
+        "log loud",
+        "log prots debug",
+        "up --port xpd:lo --listen udp:127.0.0.1:7",
+        "up --port xdp:lo --listen udp:127.0.0.1",
+        "up --port xdp:lo --listen udp:127.0.0.1:7 --policy modula",
+        "up --port xdp:lo --set nope.x=3",
+        "web --listen 0.0.0.0:80",
+        "pcap -w x --host here",
+        "metrics --listen here:80",
+        "sim calisto-66",
+    ] {
+        ends(words, 2);
+    }
+    for words in ["up --config", "config check", "nf check", "sim"] {
+        ends(&format!("{words} {bad}"), 1);
+    }
+    ends("steer set modulo", 1);
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_no_empty_file_and_of_a_table_what_was_there_before() {
+    let bed = bed();
+    let config = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n";
+    let daemon = Daemon::start(bed.server(), config);
+    // A limit of no bytes at all is met as a full disk is: the file can be made, and not written.
+    let full = |words: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]);
+        command.arg(binary("calisto")).args(words.split(' '));
+        let (status, _, said) = run(command.env("CALISTO_ADMIN", daemon.socket()));
+        assert_eq!(status.code(), Some(1), "{words}: {said}");
+        assert!(said.contains("cannot write"), "{words}: {said}");
+        said
+    };
+    let file = daemon.folder().join("file");
+    let name = file.to_str().expect("it is text");
+    for words in [format!("record --seconds 1 {name}"), format!("pcap -w {name} -c 1")] {
+        let said = full(&words);
+        assert!(said.contains("nothing of it is left") && !file.exists(), "{words}: {said}");
+    }
+    std::fs::write(&file, "before").expect("the folder is the test's");
+    full(&format!("steer export {name}"));
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "before");
+    // Who is refused has written nothing either.
+    let (status, ..) = daemon.try_calisto(&format!("record --app nobody {name}"));
+    assert_eq!(status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "before");
+}
+
+#[test]
+fn counters_that_are_zero_are_in_json_only_if_they_are_asked_for() {
+    let bed = bed();
+    let daemon = Daemon::start(bed.server(), "ports = [\"xdp:veth0\"]\n");
+    let zeros = |words: &str| daemon.calisto(words).matches("\"value\":0}").count();
+    assert_eq!(zeros("stats -j"), 0);
+    assert!(zeros("stats --all -j") > 10);
 }
 
 #[test]

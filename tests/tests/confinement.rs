@@ -95,11 +95,45 @@ fn every_thread_of_a_daemon_that_serves_is_confined() {
 fn only_a_process_that_hears_nobody_may_look_at_others() {
     let accelerated = Accelerated::with("");
     let children = children_of(accelerated.daemon().pid());
-    let [looker] = children.as_slice() else { panic!("the daemon has children {children:?}") };
-    let threads = Thread::threads_of(*looker);
+    let guardian = guardian_of(accelerated.daemon().pid());
+    let starter = starter_of(accelerated.daemon().pid());
+    let own: Vec<u32> = children.into_iter().filter(|child| *child != starter).collect();
+    // The guardian has one of its own, for the time when the daemon is dead.
+    for lookers in [own, children_of(guardian)] {
+        let [looker] = lookers.as_slice() else { panic!("there are {lookers:?}") };
+        let threads = Thread::threads_of(*looker);
+        assert_eq!(threads.len(), 1);
+        assert!(threads[0].is_filtered());
+        assert_eq!(threads[0].capabilities(), DAC_READ_SEARCH | SYS_PTRACE);
+    }
+}
+
+/// The process that starts the guardians of a daemon.
+fn starter_of(daemon: u32) -> u32 {
+    let is_starter = |pid: &u32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("--start-guardians")
+    };
+    children_of(daemon).into_iter().find(is_starter).expect("it has one")
+}
+
+/// The guardian of a daemon, which it has told what it opened.
+fn guardian_of(daemon: u32) -> u32 {
+    wait_for("a guardian that is confined", || {
+        let children = children_of(starter_of(daemon));
+        let guardian = children.first().copied();
+        let is_ready = |pid: &u32| Thread::threads_of(*pid).iter().all(Thread::is_filtered);
+        guardian.filter(is_ready).ok_or_else(|| format!("{children:?}"))
+    })
+}
+
+#[test]
+fn the_guardian_may_repair_connections_and_nothing_else() {
+    let accelerated = Accelerated::with("");
+    let threads = Thread::threads_of(guardian_of(accelerated.daemon().pid()));
     assert_eq!(threads.len(), 1);
-    assert!(threads[0].is_filtered());
-    assert_eq!(threads[0].capabilities(), DAC_READ_SEARCH | SYS_PTRACE);
+    let capabilities = threads[0].capabilities();
+    assert_eq!(capabilities, BPF | CHOWN | NET_ADMIN | NET_BIND_SERVICE, "{capabilities:#x}");
 }
 
 #[test]
@@ -110,20 +144,32 @@ fn a_daemon_that_is_told_not_to_be_confined_says_so() {
     assert!(said.contains("NOT CONFINED: every thread"), "{said}");
     let threads = Thread::threads_of(daemon.pid());
     assert!(threads.iter().all(|thread| !thread.is_filtered()));
-    assert_eq!(children_of(daemon.pid()), [0; 0]);
+    assert_eq!(children_of(daemon.pid()).len(), 1, "nobody else looks at other processes");
+    let guardian = children_of(starter_of(daemon.pid()));
+    assert!(!Thread::threads_of(guardian[0])[0].is_filtered());
+    assert_eq!(children_of(guardian[0]), [0; 0]);
 }
 
 #[test]
 fn the_process_that_looks_ends_with_a_daemon_that_is_killed() {
     let mut accelerated = Accelerated::with("");
-    let looker = children_of(accelerated.daemon().pid());
+    let (daemon, guardian) = {
+        let pid = accelerated.daemon().pid();
+        (children_of(pid), guardian_of(pid))
+    };
+    // The daemon's looker and the guardian's starter, the guardian, and its looker.
+    let all = [daemon, vec![guardian], children_of(guardian)].concat();
+    assert_eq!(all.len(), 4);
     accelerated.daemon_mut().0.kill();
-    let path = format!("/proc/{}/status", looker[0]);
-    wait_for("end of the process that looks", || {
-        // It may stay a zombie of a parent that reaps nobody.
-        let has_ended = Thread::read(&path).is_none_or(|thread| thread.0["State"].starts_with('Z'));
-        has_ended.then_some(()).ok_or_else(|| format!("{path} is there"))
-    });
+    for pid in all {
+        let path = format!("/proc/{pid}/status");
+        wait_for("end of the processes that look", || {
+            // It may stay a zombie of a parent that reaps nobody.
+            let has_ended =
+                Thread::read(&path).is_none_or(|thread| thread.0["State"].starts_with('Z'));
+            has_ended.then_some(()).ok_or_else(|| format!("{path} is there"))
+        });
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn every_line_of_a_json_log_is_an_event_and_its_levels_change_while_the_daemon_r
     assert_eq!(told["format"], "json");
 
     let (is_done, said) = daemon.calisto("log admni debug");
-    assert!(!is_done && said.contains("Did you mean \"admin\""), "{said}");
+    assert!(!is_done && said.contains("did you mean \"admin\"?"), "{said}");
     let (is_done, said) = daemon.calisto("log loud");
     assert!(!is_done && said.contains("off, error, warn, info, debug"), "{said}");
 

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use testbed::{Testbed, TestbedConfig};
-use whole::{Accelerated, Daemon, Finished, project, wait_for};
+use whole::{Accelerated, Daemon, Finished, project, run, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -131,6 +132,24 @@ fn what_needs_a_restart_or_is_wrong_is_named_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_file_that_has_become_a_pipe_or_too_long_or_no_text_is_refused_and_reloads_go_on() {
+    let bed = Testbed::new(TestbedConfig::default()).expect("this test needs root and ip");
+    let daemon = Daemon::start(bed.server(), "ports = [\"xdp:veth0\"]\n");
+    let before = text(&daemon);
+    fs::remove_file(file(&daemon)).expect("it is there");
+    let (status, _, said) = run(Command::new("mkfifo").arg(file(&daemon)));
+    assert!(status.success(), "{said}");
+    assert!(refused(&daemon).contains("it is a pipe (FIFO)"));
+    fs::remove_file(file(&daemon)).expect("it is there");
+    fs::write(file(&daemon), "#\n".repeat(1 << 20)).expect("the folder is the test's");
+    assert!(refused(&daemon).contains("longer than the 1 MiB"));
+    fs::write(file(&daemon), b"# one\n# \xff\n").expect("the folder is the test's");
+    assert!(refused(&daemon).contains("line 2 is no text"));
+    write(&daemon, &before);
+    assert_eq!(daemon.calisto("reload"), "nothing has changed\n");
+}
+
+#[test]
 fn listeners_of_the_daemons_own_workers_come_and_go_by_a_reload() {
     let bed = Testbed::new(TestbedConfig::default()).expect("this test needs root and ip");
     let with = |listen: &str| {
@@ -159,4 +178,60 @@ fn listeners_of_the_daemons_own_workers_come_and_go_by_a_reload() {
     listen("\"udp:10.77.0.2:8\"");
     daemon.calisto("reload");
     assert!(!answers(7) && answers(8));
+}
+
+#[test]
+fn what_was_changed_while_it_ran_is_saved_and_holds_after_a_restart() {
+    const FLOW: &str = "udp 10.77.0.1:5000 -> 10.77.0.2:7";
+    let bed = Testbed::new(TestbedConfig::default()).expect("this test needs root and ip");
+    let config = "ports = [\"xdp:veth0\"] # the fast one\nlisten = [\"udp:10.77.0.2:7\"]\n\
+                  [workers]\njob = \"echo\"\nmax = 4\n[steer]\ngroups = 128 # few\n";
+    let mut daemon = Daemon::start(bed.server(), config);
+    let before = text(&daemon);
+    let save = format!("config save {}", file(&daemon).display());
+    assert!(daemon.calisto(&save).ends_with("says what is in force: it stays as it is\n"));
+    daemon.calisto("workers 2");
+    daemon.calisto("steer set modulo");
+    daemon.calisto("log sockets debug");
+    daemon.calisto("steer pin --group 7 0");
+    let target = admin::Target::Flow(FLOW.to_owned());
+    wait_for("a second worker to pin a flow to", || {
+        let pin = admin::Command::SteerPin { target: target.clone(), worker: 1 };
+        match daemon.ask(pin) {
+            admin::ReplyBody::Done => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    let keys = "log.sockets, steer.pins, steer.policy, workers.count";
+    let said = daemon.calisto(&format!("{save} -n"));
+    assert!(said.starts_with("would be written into") && said.contains(keys), "{said}");
+    assert_eq!(text(&daemon), before, "nothing was asked for but words");
+    let said = daemon.calisto(&save);
+    assert!(said.contains(&format!("calisto.toml: {keys}\n")), "{said}");
+    assert!(said.contains("not kept: group 7 = 0") && said.contains("steer.seed"), "{said}");
+    let saved = text(&daemon);
+    for line in ["# the fast one", "groups = 128 # few", &format!("pins = [\"{FLOW} = 1\"]")] {
+        assert!(saved.contains(line), "{line} is not in {saved}");
+    }
+    daemon.signal(Signal::TERM);
+    daemon.wait();
+    daemon.start_again(bed.server());
+    wait_for("the flow pinned to the second worker", || match daemon.steer() {
+        steer if steer.pinned == [(FLOW.to_owned(), 1)] && steer.policy == "modulo" => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    assert_eq!(daemon.calisto("log sockets"), "sockets  debug\nformat   text\n");
+    // The file rules again: what it says no longer is let go.
+    write(&daemon, &saved.replace(&format!("{FLOW} = 1"), &format!("{FLOW} = 0")));
+    assert_eq!(daemon.calisto("reload"), "changed: steer.pins\n");
+    wait_for("the flow pinned to the first worker", || match daemon.steer().pinned {
+        pinned if pinned == [(FLOW.to_owned(), 0)] => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    write(&daemon, &before);
+    daemon.calisto("reload");
+    wait_for("nothing pinned", || match daemon.steer() {
+        steer if steer.pinned.is_empty() && steer.pinned_flows == 0 => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
 }

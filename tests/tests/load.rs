@@ -13,7 +13,8 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde_json::Value;
 use testbed::{Side, Testbed};
 use whole::{
-    Accelerated, Finished, Program, TIMEOUT, bed, binary, project, serve_with_the_kernel, wait_for,
+    Accelerated, Finished, Program, TIMEOUT, bed, beside, binary, project, serve_with_the_kernel,
+    wait_for,
 };
 
 /// Installs what is missing, once.
@@ -228,15 +229,6 @@ fn nginx_logs_as_many_pages_as_were_answered_though_it_closes_connections() {
     server.stop();
 }
 
-/// Tells a server that its test is over.
-struct EndWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for EndWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn a_server_that_talks_nonsense_is_counted_and_fails_its_check() {
     let bed = bed();
@@ -244,30 +236,27 @@ fn a_server_that_talks_nonsense_is_counted_and_fails_its_check() {
     let listener = bed.server().enter(|| TcpListener::bind(address));
     let listener = listener.expect("the namespace is there").expect("the port is free");
     listener.set_nonblocking(true).expect("it is a socket");
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        // The server ends however the test does.
-        let _end = EndWhenDropped(&is_over);
-        scope.spawn(|| {
-            let mut number = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                let Ok((mut stream, _)) = listener.accept() else {
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
-                };
-                number += 1;
-                let _ = stream.set_nonblocking(false);
-                let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
-                let _ = stream.read(&mut [0; 4096]);
-                // Garbage, half an answer, too much, nothing: in turns.
-                let _ = match number % 4 {
-                    0 => stream.write_all(&[0xff; 3000]),
-                    1 => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"),
-                    2 => stream.write_all(&[b'x'; 200_000]),
-                    _ => Ok(()),
-                };
-            }
-        });
+    let nonsense = |is_over: &AtomicBool| {
+        let mut number = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            let Ok((mut stream, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            number += 1;
+            let _ = stream.set_nonblocking(false);
+            let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
+            let _ = stream.read(&mut [0; 4096]);
+            // Garbage, half an answer, too much, nothing: in turns.
+            let _ = match number % 4 {
+                0 => stream.write_all(&[0xff; 3000]),
+                1 => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"),
+                2 => stream.write_all(&[b'x'; 200_000]),
+                _ => Ok(()),
+            };
+        }
+    };
+    beside(nonsense, || {
         for kind in ["http http://", "redis ", "memcached ", "tcp "] {
             let no_fill = if kind == "redis " || kind == "memcached " { "--no-fill" } else { "" };
             let words = format!("{kind}{address} --rate 200 --flows 4 --seconds 0.6 {no_fill}");
@@ -311,25 +300,22 @@ fn clients_that_begin_together_send_nothing_before_the_last_one_is_there() {
     std::thread::sleep(Duration::from_millis(800));
     let early = socket.recv(&mut [0; 64]).map_err(|error| error.kind());
     assert_eq!(early, Err(ErrorKind::WouldBlock), "the leader waits");
-    let is_over = AtomicBool::new(false);
-    let (reports, answered) = std::thread::scope(|scope| {
-        let echo = scope.spawn(|| {
-            let (mut bytes, mut count) = ([0; 64], 0);
-            while !is_over.load(Ordering::Relaxed) {
-                match socket.recv_from(&mut bytes) {
-                    Ok((len, from)) => {
-                        count += 1;
-                        socket.send_to(&bytes[..len], from).expect("the way is there");
-                    }
-                    Err(_) => std::thread::sleep(Duration::from_micros(200)),
+    let echo = |is_over: &AtomicBool| {
+        let (mut bytes, mut count) = ([0; 64], 0);
+        while !is_over.load(Ordering::Relaxed) {
+            match socket.recv_from(&mut bytes) {
+                Ok((len, from)) => {
+                    count += 1;
+                    socket.send_to(&bytes[..len], from).expect("the way is there");
                 }
+                Err(_) => std::thread::sleep(Duration::from_micros(200)),
             }
-            count
-        });
+        }
+        count
+    };
+    let (answered, reports) = beside(echo, || {
         let follower = start("--leader 127.0.0.1");
-        let reports = [leader, follower].map(Program::succeed);
-        is_over.store(true, Ordering::Relaxed);
-        (reports, echo.join().expect("no assertion failed"))
+        [leader, follower].map(Program::succeed)
     });
     let reports = reports.map(|said| {
         serde_json::from_str::<Value>(&said).unwrap_or_else(|error| panic!("{error}: {said}"))

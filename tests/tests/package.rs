@@ -32,10 +32,13 @@ fn must(program: impl AsRef<Path>, arguments: &[&str]) -> String {
     out
 }
 
-/// Builds the package of the programs that the tests run.
+/// Builds the package of the programs that the tests run: nothing is compiled for it.
 fn package(kind: &str, folder: &Folder) -> String {
     let folder = folder.0.to_str().expect("a plain path");
-    let out = must(project().join("script/package"), &["--debug", "--kind", kind, folder]);
+    let programs = binary("calisto").with_file_name("");
+    let programs = programs.to_str().expect("a plain path");
+    let words = ["--built", programs, "--kind", kind, folder];
+    let out = must(project().join("script/package"), &words);
     out.lines().last().expect("it prints the package").to_owned()
 }
 
@@ -120,6 +123,8 @@ fn what_no_package_can_be_built_of_is_refused_with_what_is_wrong() {
         (&["--kind", "dep"], "there is no kind dep: deb, rpm, tar or image"),
         (&["--kid", "deb"], "there is no option --kid"),
         (&["here", "there"], "one folder is enough: here, and then there"),
+        (&["--built"], "--built needs the folder of the programs"),
+        (&["--built", "/usr"], "there is no calisto in /usr"),
     ];
     for (words, sentence) in wrong {
         let (status, out, said) = run(Command::new(project().join("script/package")).args(words));

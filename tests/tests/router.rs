@@ -207,15 +207,74 @@ fn errors_of_icmp_are_those_of_the_kernel_on_the_same_table() {
     };
     set_forwarding("1");
     let of_kernel = errors(line.host(0));
-    set_forwarding("0");
-    let router = NfRun::start(
-        middle,
-        "[[slice]]\nports = [\"xdp:west\", \"xdp:east\", \"xdp:short\"]\n[[function]]\nkind = \"router\"\n",
-        &[],
-    );
-    let ours = errors(line.host(0));
-    assert_eq!(ours, of_kernel, "ours first");
-    assert!(router.count("router", "icmp_sent") >= 12, "{:?}", router.figures());
+    // In the hook, the kernel has to forward for its tables to be told.
+    for (on, hook) in [("0", "off"), ("1", "auto")] {
+        set_forwarding(on);
+        let text = format!(
+            "hook = \"{hook}\"\n[[slice]]\nports = [\"xdp:west\", \"xdp:east\", \"xdp:short\"]\n\
+             [[function]]\nkind = \"router\"\n"
+        );
+        let router = NfRun::start(middle, &text, &[]);
+        let ours = errors(line.host(0));
+        assert_eq!(ours, of_kernel, "hook {hook}, ours first");
+        assert!(router.count("router", "icmp_sent") >= 12, "{:?}", router.figures());
+        assert_eq!(router.figures().hook.functions[0].hook, hook == "auto");
+    }
+}
+
+/// Sends packets with options, and prints which error comes for each: type, code, which byte, and
+/// how much is quoted.
+const OPTIONS: &str = r"
+import socket, struct, select, time
+SEND = ['01010101', '00de0009', 'de040000', 'de000000', 'de010000', 'de090000', '010101de',
+    '0707040000000000', '0707080102030400', '07020400', '0707030000000000', '0707060000000000',
+    '0703040703040000', '4408050000000000', '4408090000000000', '4408050200000000', '44030500',
+    '4408040000000000', '4408070000000000', '4408050100000000', '440809f000000000',
+    '4404050044040500', '94040001', '94030000', '83020400', '8907030a00000900', '8303048303040000']
+icmp = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, 255)
+for number, options in enumerate(SEND):
+    options = bytes.fromhex(options)
+    header = struct.pack('!BBHHHBBH4s4s', 0x45 + len(options) // 4, 0, 0, 7, 0, 64, 17, 0,
+        socket.inet_aton('10.90.0.1'), socket.inet_aton('10.90.1.2'))
+    udp = struct.pack('!HHHH', 40000 + number, 9, 8, 0)
+    found = None
+    for attempt in range(4):
+        raw.sendto(header + options + udp, ('10.90.1.2', 0))
+        end = time.time() + 0.15
+        while time.time() < end and not found:
+            if not select.select([icmp], [], [], end - time.time())[0]: break
+            packet, who = icmp.recvfrom(4096)
+            packet = packet[(packet[0] & 15) * 4:]
+            inner = packet[8:]
+            at = (inner[0] & 15) * 4
+            if who[0] == '10.90.0.2' and inner[at:at + 2] == udp[:2]:
+                found = (packet[0], packet[1], packet[4:8].hex(), len(inner))
+        if found: break
+    print(options.hex(), found)
+";
+
+#[test]
+fn options_that_make_no_sense_are_refused_by_the_byte_that_the_kernel_names() {
+    let line = line(1500);
+    let middle = line.host(1);
+    middle.sysctl("ipv4/icmp_ratelimit", "0");
+    middle.sysctl("ipv4/icmp_ratemask", "0");
+    let play = || {
+        let mut command = line.host(0).command("python3");
+        let (status, out, said) = run(command.args(["-c", OPTIONS]));
+        assert!(status.success(), "{out}{said}");
+        out
+    };
+    middle.sysctl("ipv4/ip_forward", "1");
+    let of_kernel = play();
+    assert!(of_kernel.contains("(12, 0, '17000000', 32)"), "{of_kernel}");
+    for (on, hook) in [("0", "off"), ("1", "auto")] {
+        middle.sysctl("ipv4/ip_forward", on);
+        let router = NfRun::start(middle, &format!("hook = \"{hook}\"\n{ROUTER}"), &[]);
+        assert_eq!(play(), of_kernel, "hook {hook}, ours first");
+        assert!(router.count("router", "bad_option") >= 12, "{:?}", router.figures());
+    }
 }
 
 /// Sends datagrams that may be fragmented, and says what of them has come back.
@@ -260,11 +319,16 @@ fn datagrams_longer_than_the_next_link_takes_arrive_whole_as_by_the_kernel() {
     };
     middle.sysctl("ipv4/ip_forward", "1");
     all_come_back();
-    middle.sysctl("ipv4/ip_forward", "0");
-    let router = NfRun::start(middle, ROUTER, &[]);
-    all_come_back();
-    assert!(router.count("router", "fragmented") >= 4, "{:?}", router.figures());
-    assert_eq!(router.count("router", "fragments_no_room"), 0);
+    for (on, hook) in [("0", "off"), ("1", "auto")] {
+        middle.sysctl("ipv4/ip_forward", on);
+        let router = NfRun::start(middle, &format!("hook = \"{hook}\"\n{ROUTER}"), &[]);
+        all_come_back();
+        assert!(router.count("router", "fragmented") >= 4, "{:?}", router.figures());
+        assert_eq!(router.count("router", "fragments_no_room"), 0);
+        if hook == "auto" {
+            assert!(router.count("router", "hook_too_long") >= 4, "{:?}", router.figures());
+        }
+    }
     let end = east.enter(|| UdpSocket::bind("0.0.0.0:0").expect("a port is free"));
     end.send_to(b"end", "10.90.1.2:7000").expect("it is its own address");
 }

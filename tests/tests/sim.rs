@@ -122,7 +122,7 @@ fn parts_run_anywhere_and_merge_into_the_whole() {
 }
 
 #[test]
-fn nonsense_is_wrong_usage_with_field_line_and_range_and_nothing_is_written() {
+fn nonsense_is_said_with_field_line_and_range_and_nothing_is_written() {
     let folder = Folder::new("nonsense");
     let results = folder.0.join("results");
     for (good, bad, words) in [
@@ -133,10 +133,26 @@ fn nonsense_is_wrong_usage_with_field_line_and_range_and_nothing_is_written() {
         let text = QUEUE.replace(good, bad);
         let scenario = folder.file("bad.toml", &text);
         let (code, out, said) = sim(&results, &[&scenario]);
-        assert_eq!((code, out.as_str()), (Some(2), ""), "{bad}: {said}");
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{bad}: {said}");
         assert!(words.iter().all(|word| said.contains(word)), "{bad}: {said}");
         assert!(!results.exists(), "nothing is written");
     }
+}
+
+#[test]
+fn what_a_scenario_may_hold_is_told_to_programs_as_well() {
+    let folder = Folder::new("settings");
+    let (code, out, said) = sim(&folder.0, &["--settings", "-j"]);
+    assert_eq!(code, Some(0), "{said}");
+    let told: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+    let models = told["models"].as_array().expect("a list");
+    let text = sim(&folder.0, &["--settings"]).1;
+    for model in models {
+        let experiment = model["experiment"].as_str().expect("a name");
+        assert!(text.contains(&format!("experiment = \"{experiment}\"")), "{experiment}");
+        assert!(model["settings"][0]["key"].is_string(), "{model}");
+    }
+    assert_eq!(models.len(), text.matches("experiment = ").count());
 }
 
 #[test]

@@ -28,6 +28,7 @@ traps! {
     flags_lists_and_bad_pointers_do_what_they_do_on_linux: "flags";
     signals_interrupt_time_limits_end_and_canceled_threads_leave: "signals";
     files_pipes_and_streams_go_through_sockets: "sendfile";
+    programs_that_begin_with_a_caller_at_their_standard_output_print_to_it: "stdio";
     options_are_told_inherited_and_refused_as_on_linux: "options";
     who_has_no_descriptor_left_leaves_callers_waiting: "limits";
     a_new_program_goes_on_with_what_was_left_open: "exec";

@@ -104,7 +104,8 @@ fn a_program_that_is_killed_in_a_transfer_leaves_nothing() {
 #[test]
 fn programs_of_a_killed_daemon_get_errors_and_the_kernel_gets_the_traffic_until_there_is_a_new_one()
 {
-    let mut accelerated = Accelerated::start();
+    // With one the kernel would go on: see sockets_death.rs.
+    let mut accelerated = Accelerated::with("[sockets]\nguardian = false\n");
     let address = SocketAddr::from((accelerated.there().ipv4(), PORT));
     let listener = accelerated.there().enter(|| TcpListener::bind(address));
     let listener = listener.expect("the namespace is there").expect("the port is free");
@@ -243,6 +244,11 @@ fn a_server_of_datagrams_is_accelerated_again_by_the_next_daemon() {
     ask(&accelerated);
     let (daemon, _) = accelerated.daemon_mut();
     daemon.kill();
+    // Until its guardian has seen that, datagrams are lost.
+    wait_for("what the guardian says", || {
+        let said = daemon.said();
+        if said.contains("the daemon has died") { Ok(()) } else { Err(said) }
+    });
     ask(&accelerated);
     let (daemon, side) = accelerated.daemon_mut();
     daemon.start_again(side);

@@ -2,12 +2,12 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use testbed::Side;
-use whole::{Accelerated, Program, TIMEOUT, Talks, binary, install, project, wait_for};
+use whole::{Accelerated, Program, TIMEOUT, Talks, beside, binary, install, project, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";
 const PORT: u16 = 8000;
@@ -69,14 +69,11 @@ fn an_echo_of_many_connections_goes_on_over_the_end_of_the_daemon_however_its_se
         let mut talks_v6 = Talks::connect(accelerated.there(), 10, v6(accelerated.here()));
         talks.echo(30_000);
         talks_v6.echo(1000);
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|threads| {
-            let busy = threads.spawn(|| talks.echo_until(&stop));
+        let talking = |stop: &AtomicBool| talks.echo_until(stop);
+        beside(talking, || {
             std::thread::sleep(Duration::from_millis(200));
             end(&mut accelerated, 30);
             std::thread::sleep(Duration::from_millis(200));
-            stop.store(true, Ordering::Relaxed);
-            busy.join().expect("the echo goes on");
         });
         talks_v6.echo(50_000);
         talks.echo(50_000);

@@ -141,6 +141,29 @@ fn filters_of_traffic_control_at_a_ports_interface_are_not_passed_by() {
     assert_eq!(accelerated.carried().sent, before, "the kernel serves it");
 }
 
+#[test]
+fn what_ipsec_is_to_guard_neither_comes_nor_leaves_past_it() {
+    let accelerated = Accelerated::with("");
+    let served = hello(&accelerated, "8000");
+    assert!(served.status.success(), "{}", served.said);
+    accelerated.all_was_accelerated();
+    let mut policy = accelerated.here().command("ip");
+    // Of nobody's connections here: that there is one is enough.
+    policy.args("xfrm policy add dir out src 10.1.0.0/16 dst 10.2.0.0/16 action block".split(' '));
+    let (status, _, said) = run(&mut policy);
+    assert!(status.success(), "{said}");
+    // The kernel is asked once a second.
+    let is_seen = (0..50).any(|_| {
+        hello(&accelerated, "8001");
+        reasons(&accelerated).contains(&"firewall_rules".to_owned())
+    });
+    assert!(is_seen, "somebody is served past it: {:?}", accelerated.fallbacks());
+    let before = accelerated.carried().sent;
+    let ended = hello(&accelerated, "8001");
+    assert!(ended.status.success(), "{}", ended.said);
+    assert_eq!(accelerated.carried().sent, before, "the kernel serves it");
+}
+
 /// A program that cannot be helped: told so, not run when it must be accelerated, run all the same
 /// else.
 fn cannot_be_helped(accelerated: &Accelerated, program: &Trap, word: &str) {

@@ -2,13 +2,13 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use testbed::{Side, Testbed, TestbedConfig};
-use whole::{Daemon, TIMEOUT, Talks, bed, read_chargen, run, wait_for};
+use whole::{Daemon, TIMEOUT, Talks, bed, beside, read_chargen, run, wait_for};
 
 /// A daemon at the server's end that serves `job` on port 7, IPv4 and IPv6.
 fn service(bed: &Testbed, port: &str, job: &str, more: &str) -> Daemon {
@@ -121,6 +121,24 @@ fn an_echo_over_generic_xdp_is_exact_too() {
 }
 
 #[test]
+fn long_segments_of_this_hosts_kernel_come_whole_over_generic_xdp_and_are_cut_for_us() {
+    for arrangement in ["fused", "threads"] {
+        let config = TestbedConfig { offloads: true, ..TestbedConfig::default() };
+        let bed = Testbed::new(config).expect("this test needs root and the ip command");
+        let words = format!("arrangement = \"{arrangement}\"\n");
+        let daemon = service(&bed, "xdp:veth0,mode=generic", "echo", &words);
+        let mut talks = Talks::connect(bed.client(), 4, server(&bed));
+        talks.echo(1_000_000);
+        assert_eq!(talks.end(), 4_000_000);
+        all_were_served(&daemon, 4, "long segments");
+        let (packets, cut) = (daemon.counter("rx_packets"), daemon.port_counter("rx_cut"));
+        assert!(cut > 10 && packets > 2 * cut, "{cut} cut, {packets} in all");
+        let lost = ["rx_oversize", "rx_bad_checksum"].map(|name| daemon.port_counter(name));
+        assert_eq!(lost, [0, 0], "{}", daemon.calisto("stats"));
+    }
+}
+
+#[test]
 fn an_echo_over_a_packet_socket_is_exact_too() {
     for arrangement in ["fused", "threads"] {
         echoes("af_packet:veth0", arrangement);
@@ -198,15 +216,14 @@ fn who_says_that_no_more_will_come_still_gets_everything() {
 fn connections_stay_whole_while_workers_come_and_go_and_policies_change() {
     let bed = bed();
     let daemon = service(&bed, "xdp:veth0", "echo", "arrangement = \"threads\"\n");
-    let stop = AtomicBool::new(false);
     let mut talks = Talks::connect(bed.client(), 24, server(&bed));
     talks.echo(1000);
-    let ended = std::thread::scope(|scope| {
-        let talking = scope.spawn(|| {
-            talks.echo_until(&stop);
-            let received = talks.received();
-            (received, talks.end())
-        });
+    let talking = |stop: &AtomicBool| {
+        talks.echo_until(stop);
+        let received = talks.received();
+        (received, talks.end())
+    };
+    let (ended, ()) = beside(talking, || {
         for (workers, policy) in [
             (4, "sticky"),
             (1, "modulo"),
@@ -220,8 +237,6 @@ fn connections_stay_whole_while_workers_come_and_go_and_policies_change() {
             daemon.wait_until("a table that has settled", |_| true);
             std::thread::sleep(Duration::from_millis(100));
         }
-        stop.store(true, Ordering::Relaxed);
-        talking.join().unwrap_or_else(|_| panic!("not every byte\n{}", daemon.calisto("stats")))
     });
     assert!(ended.0 > 24_000 && ended.0 == ended.1, "{ended:?}");
     assert!(daemon.counter("tcp_attached") > 0, "nobody has moved");

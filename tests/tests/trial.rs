@@ -83,6 +83,13 @@ fn what_a_program_leaves_to_the_kernel_is_told_with_the_reason() {
     let marks = "import socket, sys; s = socket.socket(); \
                  s.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 7); \
                  s.connect_ex((sys.argv[1], 9))";
+    let file = accelerated.daemon().folder().join("report.json");
+    let name = file.to_str().expect("it is text");
+    let words = ["-j", "-o", name, "--", PYTHON, "-c", marks, &there];
+    let ended = trial(&accelerated, &words).end();
+    let told = std::fs::read_to_string(&file).expect("it was written");
+    assert_eq!(report(&told)["carried"]["connections"], 0, "{told}");
+    assert!(!ended.said.contains('{'), "{}", ended.said);
     let ended = trial(&accelerated, &["--", PYTHON, "-c", marks, &there]).end();
     assert!(ended.said.contains("Nothing went through the data plane."), "{}", ended.said);
     let left = "1 sockets: an option was set that only the kernel has";

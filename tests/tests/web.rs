@@ -96,7 +96,7 @@ fn the_page_answers_to_its_own_names_only_and_changes_nothing_without_a_token() 
     assert_eq!(page.look()["status"]["policy"], "sticky");
     let elsewhere = Command::new(binary("calisto")).args(["web", "--listen", "0.0.0.0:0"]).output();
     let said = elsewhere.expect("it starts");
-    assert_eq!(said.status.code(), Some(1));
+    assert_eq!(said.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&said.stderr).contains("ssh -L"), "{said:?}");
 }
 

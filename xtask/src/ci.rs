@@ -2,18 +2,21 @@
 //!
 //! A stage that fails does not stop the next one: a run shows everything that is broken.
 
+mod command;
+mod programs;
 mod stats;
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::process::Command;
 use std::time::Instant;
 
 use crate::book;
 use crate::rules;
 use crate::tidy;
 use crate::workspace::{Workspace, cargo};
+use command::{ANY_TIME, SILENCE, say, stream, text_of};
+use programs::{Lane, TestProgram, Way};
 use stats::{Outcome, Stats};
 
 /// How much of the checks to run.
@@ -27,6 +30,11 @@ pub(crate) enum Extent {
 
 /// Where the namespace tests live.
 const NAMESPACE_TESTS: &str = "tests";
+
+/// Which of the whole system's tests run optimized programs too: programs attach and are served,
+/// echo and redis among them, and their connections live through the end and the death of the
+/// daemon.
+const WITH_OPTIMIZED: [&str; 3] = ["sockets_death::", "sockets_handover::", "sockets_local::"];
 
 /// Names the folder of google/packetdrill's scripts, which `packetdrill`'s suite test plays.
 const PACKETDRILL: &str = "PKT_SCRIPTS";
@@ -51,6 +59,9 @@ enum Step {
     Prepare(Command),
     /// A command that prints `test result:` lines.
     Tests(Command),
+    /// A command that builds test programs and says which; they are run by so many threads each,
+    /// or by as many as the caller has said.
+    Programs(Command, Option<usize>),
     /// The project rules, in this process.
     Tidy,
     /// The documents, in this process.
@@ -103,8 +114,9 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
         command
     };
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    // What `script/demo` builds of the laboratory.
-    let demo = ["clippy", "-p", "calisto-lab", "--no-default-features", "--", "-D", "warnings"];
+    // What `script/demo` builds of the laboratory. With the same packages and targets, nothing but
+    // the laboratory is looked at again.
+    let demo = [&clippy[..3], &["--no-default-features"], &clippy[3..]].concat();
     let mut stages = vec![
         stage("fmt", [Step::Check(in_cargo(&["fmt", "--all", "--check"]))]),
         stage("clippy", [Step::Check(in_cargo(&clippy)), Step::Check(in_cargo(&demo))]),
@@ -112,29 +124,33 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
         stage("book", [Step::Book]),
     ];
     let namespaces = workspace.package_in(NAMESPACE_TESTS);
-    let all_tests = ["test", "--workspace", "--no-fail-fast"];
+    // One selection of packages for programs and tests: with another, cargo would choose other
+    // features of what they depend on, and build all of it again.
+    let all_tests = ["test", "--workspace"];
+    let mut tests = in_cargo(&all_tests);
+    tests.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let mut threads = None;
     if extent == Extent::Quick || !is_root {
-        let mut tests = in_cargo(&all_tests);
         if let Some(package) = namespaces {
             tests.args(["--exclude", &package.name]);
         }
-        stages.push(stage("tests", [Step::Tests(tests)]));
     } else {
-        // One selection of packages for programs and tests: with another, cargo would choose other
-        // features of what they depend on, and build all of it again.
+        // Namespace tests among them: these run the programs as a user does.
         let everything = in_cargo(&["build", "--workspace", "--all-targets"]);
         stages.push(stage("build", [Step::Prepare(everything)]));
-        // Namespace tests among them: these run the programs as a user does.
-        let mut tests = in_cargo(&all_tests);
         if std::env::var_os("RUST_TEST_THREADS").is_none() {
             // Tests of the whole system wait for others most of their time.
-            let threads = 1 + std::thread::available_parallelism().map_or(1, usize::from);
-            tests.env("RUST_TEST_THREADS", threads.to_string());
+            threads = Some(1 + std::thread::available_parallelism().map_or(1, usize::from));
         }
-        stages.push(stage("tests", [Step::Tests(tests)]));
     }
+    let mut examples = in_cargo(&all_tests);
+    examples.args(["--no-fail-fast", "--doc"]);
+    stages.push(stage("tests", [Step::Programs(tests, threads), Step::Tests(examples)]));
     if extent == Extent::Quick {
         return stages;
+    }
+    if is_root {
+        stages.push(stage("optimized", optimized(workspace, in_cargo)));
     }
     let loom = rules::LOOM_CRATES.iter().map(|name| {
         let mut models = in_cargo(&["test", "--release", "--lib", "-p", name, "loom"]);
@@ -155,21 +171,46 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
     stages
 }
 
+/// The daemon and the library as operators get them, optimized over crates, under the tests of
+/// [`WITH_OPTIMIZED`]: some faults show only there, such as a kernel that writes to where the stack
+/// holds something else by then.
+fn optimized(workspace: &Workspace, in_cargo: impl Fn(&[&str]) -> Command) -> [Step; 2] {
+    let folder = workspace.target_dir.join("release");
+    let build = in_cargo(&["build", "--release", "-p", "calistod", "-p", "preload"]);
+    let mut tests = in_cargo(&["test", "--workspace", "--test", "system", "--"]);
+    tests.args(WITH_OPTIMIZED).env("TESTED_PROGRAMS", &folder);
+    tests.env("CALISTO_PRELOAD", folder.join("libcalisto_preload.so"));
+    [Step::Prepare(build), Step::Tests(tests)]
+}
+
+/// Every other one, and the rest.
+fn alternately(programs: Vec<TestProgram>) -> (Vec<TestProgram>, Vec<TestProgram>) {
+    let (odd, even): (Vec<_>, Vec<_>) =
+        programs.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
+    let only = |all: Vec<(usize, TestProgram)>| all.into_iter().map(|(_, one)| one).collect();
+    (only(odd), only(even))
+}
+
 fn stage(name: &'static str, steps: impl IntoIterator<Item = Step>) -> Stage {
     Stage { name, steps: steps.into_iter().collect() }
 }
 
 /// Takes one step; whether the next one makes sense.
-fn take(step: Step, workspace: &Workspace, stats: &mut Stats, out: &mut impl Write) -> bool {
+fn take(
+    step: Step,
+    workspace: &Workspace,
+    stats: &mut Stats,
+    out: &mut (impl Write + Send),
+) -> bool {
     match step {
         Step::Check(command) => {
             let name = text_of(&command);
-            let outcome = stream(command, out, |_| ());
+            let outcome = stream(command, ANY_TIME, out, |_| ());
             stats.check(&name, outcome);
         }
         Step::Prepare(command) => {
             let name = text_of(&command);
-            let outcome = stream(command, out, |_| ());
+            let outcome = stream(command, ANY_TIME, out, |_| ());
             if outcome != Outcome::Success {
                 stats.check(&name, outcome);
                 return false;
@@ -178,7 +219,27 @@ fn take(step: Step, workspace: &Workspace, stats: &mut Stats, out: &mut impl Wri
         Step::Tests(command) => {
             let name = text_of(&command);
             let mut tests = Stats::default();
-            let outcome = stream(command, out, |line| tests.read(line));
+            let outcome = stream(command, SILENCE, out, |line| tests.read(line));
+            tests.end(&name, outcome);
+            stats.add(tests);
+        }
+        Step::Programs(command, threads) => {
+            let name = text_of(&command);
+            say(out, &format!("$ {name}"));
+            let mut programs = Vec::new();
+            let mut hears = |line: &str| programs.extend(TestProgram::from_message(line));
+            let outcome = stream(command, ANY_TIME, &mut std::io::sink(), &mut hears);
+            // Those of the whole system alone: beside programs that compute they would wait for
+            // processors, and look as if they hung or lost something.
+            let of_whole = |program: &TestProgram| program.dir.ends_with(NAMESPACE_TESTS);
+            let (whole, crates): (Vec<_>, Vec<_>) = programs.into_iter().partition(of_whole);
+            let lane = |programs, way| Lane { programs, threads, way };
+            let mut tests = Stats::default();
+            let alone = [lane(whole, Way::Live), lane(Vec::new(), Way::Together)];
+            programs::run(alone, SILENCE, &mut tests, out);
+            let (odd, even) = alternately(crates);
+            let both = [lane(odd, Way::Live), lane(even, Way::Together)];
+            programs::run(both, SILENCE, &mut tests, out);
             tests.end(&name, outcome);
             stats.add(tests);
         }
@@ -194,66 +255,6 @@ fn take(step: Step, workspace: &Workspace, stats: &mut Stats, out: &mut impl Wri
 
 fn outcome_of(is_right: bool) -> Outcome {
     if is_right { Outcome::Success } else { Outcome::Failure }
-}
-
-/// Runs `command` with its output passed on to `out` as it comes, each line also to `read`.
-fn stream(mut command: Command, out: &mut impl Write, mut read: impl FnMut(&str)) -> Outcome {
-    let name = text_of(&command);
-    say(out, &format!("$ {name}"));
-    if std::io::stderr().is_terminal() {
-        command.env("CARGO_TERM_COLOR", "always");
-    }
-    let mut child = match command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            say(out, &format!("cannot run `{name}`: {error}"));
-            return Outcome::Failure;
-        }
-    };
-    if let Some(output) = child.stdout.take() {
-        let mut output = BufReader::new(output);
-        let mut line = Vec::new();
-        // Bytes, not text: a test may print anything.
-        while output.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-            pass_on(out, &line);
-            read(&String::from_utf8_lossy(&line));
-            line.clear();
-        }
-    }
-    match child.wait() {
-        Ok(status) if status.success() => Outcome::Success,
-        Ok(status) => {
-            say(out, &format!("`{name}`: {status}"));
-            Outcome::Failure
-        }
-        Err(error) => {
-            say(out, &format!("cannot wait for `{name}`: {error}"));
-            Outcome::Failure
-        }
-    }
-}
-
-fn say(out: &mut impl Write, line: &str) {
-    pass_on(out, format!("{line}\n").as_bytes());
-}
-
-fn pass_on(out: &mut impl Write, bytes: &[u8]) {
-    // A reader that has gone away must not stop the run: the exit code still tells.
-    let _gone = out.write_all(bytes).and_then(|()| out.flush());
-}
-
-/// The command as a person would type it, to run it again alone.
-fn text_of(command: &Command) -> String {
-    let mut words = Vec::new();
-    for (name, value) in command.get_envs() {
-        let value = value.unwrap_or_default().to_string_lossy();
-        words.push(format!("{}='{value}'", name.to_string_lossy()));
-    }
-    let program = Path::new(command.get_program());
-    let program = program.file_name().unwrap_or(command.get_program());
-    words.push(program.to_string_lossy().into_owned());
-    words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
-    words.join(" ")
 }
 
 fn with_loom(flags: Option<&str>) -> String {

@@ -18,8 +18,8 @@ Usage: cargo xtask COMMAND
 
   tidy           check the project rules (xtask/src/rules.rs) over every file of the workspace
   book           check the documents: pages, links, anchors, lengths, variables
-  ci [--quick]   everything CI runs: fmt, clippy, tidy, book, tests, loom models, namespace tests;
-                 --quick leaves out the last two
+  ci [--quick]   everything CI runs: fmt, clippy, tidy, book, tests, namespace tests, some of them
+                 with optimized programs, loom models; --quick leaves out the last three
 ";
 
 fn main() -> ExitCode {

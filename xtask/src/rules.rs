@@ -54,7 +54,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("plane/attach", &["base", "sys"], Worldly, Forbidden),
     row("programs/client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
     row("programs/preload", &["base", "client", "sys", "attach"], Worldly, Home),
-    row("io/port", &["base", "shm", "sys"], Worldly, Home),
+    row("io/port", &["base", "wire", "shm", "sys"], Worldly, Home),
     row("functions/slice", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row("programs/capi", &["base", "client", "port", "slice", "sys"], Worldly, Home),
     row("functions/crypto", &["base", "nf"], Worldly, Home),

@@ -81,8 +81,9 @@ pub(crate) enum Command {
     /// Measure, each figure beside its baseline in the same run.
     Bench(Words),
     Doctor(doctor::Doctor),
-    /// Show flows that stay on their cores, cores that come and go, and TCP and redis-server beside
-    /// Linux's; needs root, but no NIC and no configuration.
+    /// Show flows that stay on their cores, cores that come and go, TCP and redis-server beside
+    /// Linux's, and a daemon's crash and upgrade that break nothing; needs root, no NIC and no
+    /// configuration.
     Demo(Words),
     Completions(completions::Completions),
     Man(man::Man),

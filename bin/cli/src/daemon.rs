@@ -24,6 +24,31 @@ pub struct Daemon {
     app: Option<String>,
 }
 
+/// Why a stream of lines has broken off.
+#[derive(Debug)]
+pub enum StreamError {
+    /// The daemon does not send it, or no longer.
+    Daemon(Failure),
+    /// It cannot be written to where it was to go.
+    Output(io::Error),
+}
+
+impl From<Failure> for StreamError {
+    fn from(failure: Failure) -> Self {
+        Self::Daemon(failure)
+    }
+}
+
+impl StreamError {
+    /// As a sentence, where it is clear what was written to.
+    pub fn into_failure(self) -> Failure {
+        match self {
+            Self::Daemon(failure) => failure,
+            Self::Output(error) => Failure::new(format!("cannot write: {error}")),
+        }
+    }
+}
+
 impl Daemon {
     /// The daemon that listens at `socket`; nothing is asked yet.
     pub fn at(socket: impl Into<PathBuf>) -> Self {
@@ -54,11 +79,13 @@ impl Daemon {
 
     /// The same for an answer behind which something else follows on the connection.
     pub fn open(&self, command: Command) -> Result<(ReplyBody, BufReader<UnixStream>), Failure> {
+        let request = Request { app: self.app.clone(), ..Request::new(command) };
+        // The daemon would refuse it as well, and could not say whose mistake it is.
+        request.check().map_err(Failure::usage)?;
         let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
         let broken = |error: io::Error| self.broken(&error);
         stream.set_read_timeout(Some(TIMEOUT)).map_err(broken)?;
         stream.set_write_timeout(Some(TIMEOUT)).map_err(broken)?;
-        let request = Request { app: self.app.clone(), ..Request::new(command) };
         let line = admin::encode(&request).map_err(Failure::new)?;
         match stream.write_all(line.as_bytes()) {
             // A daemon that has no place for us says so without reading.
@@ -91,12 +118,16 @@ impl Daemon {
     /// Asks for lines that go on, and copies them to `to` until there are no more or somebody
     /// presses Ctrl-C, which the daemon is told, so that it can say how they end; `seen` is told
     /// how many bytes there were. Whole lines only.
+    ///
+    /// # Errors
+    ///
+    /// The daemon cannot be asked, refuses, or goes; or `to` takes no more.
     pub fn stream(
         &self,
         command: Command,
         to: &mut impl Write,
         mut seen: impl FnMut(u64),
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, StreamError> {
         let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
         let broken = |error: io::Error| self.broken(&error);
         stream.set_read_timeout(Some(TIMEOUT)).map_err(broken)?;
@@ -120,15 +151,15 @@ impl Daemon {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.broken(&error)),
+                Err(error) => return Err(self.broken(&error).into()),
             }
             if std::mem::take(&mut first)
                 && let Ok(text) = str::from_utf8(&line)
                 && let Ok(Reply { body: ReplyBody::Error { message }, .. }) = admin::decode(text)
             {
-                return Err(Failure::new(message));
+                return Err(Failure::new(message).into());
             }
-            to.write_all(&line).map_err(|e| Failure::new(format!("cannot write: {e}")))?;
+            to.write_all(&line).map_err(StreamError::Output)?;
             bytes += line.len() as u64;
             seen(bytes);
         }

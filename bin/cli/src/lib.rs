@@ -4,9 +4,9 @@
 //! One file per command under `command/`, and `command.rs` is the list of them; what measures,
 //! simulates and shows is in a program of its own, the laboratory (`laboratory.rs`). What commands
 //! share, those of the laboratory too: how to find programs (`program.rs`), to ask the daemon
-//! (`target.rs`, `daemon.rs`, `sockets.rs`), to print (`output.rs`, `table.rs`), to fail
-//! (`failure.rs`), to judge a configuration (`findings.rs`), to serve HTTP (`http.rs`), and how
-//! people write quantities (`units.rs`).
+//! (`target.rs`, `daemon.rs`, `sockets.rs`), to print (`output.rs`, `table.rs`), to write a file
+//! while they go on (`growing_file.rs`), to fail (`failure.rs`), to judge a configuration
+//! (`findings.rs`), to serve HTTP (`http.rs`), and how people write quantities (`units.rs`).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -16,6 +16,7 @@ pub mod daemon;
 /// Why a command failed.
 pub mod failure;
 mod findings;
+mod growing_file;
 mod http;
 /// The program that has the commands which measure, simulate and show.
 pub mod laboratory;

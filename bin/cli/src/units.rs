@@ -1,6 +1,20 @@
 //! Quantities as people write them: `1ms`, `1%`, `1Gbit`, `4KiB`.
 
+use std::net::{IpAddr, SocketAddr};
+
 use base::Nanos;
+
+/// An address of a host; names are not looked up.
+pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "write an IP address, such as 10.0.0.1 or fd00::1".to_owned())
+}
+
+/// An address and a port.
+pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "write an IP address and a port, such as 127.0.0.1:9100 or [::1]:9100".to_owned()
+    })
+}
 
 /// A length of time: a number and ns, us, ms or s.
 pub(crate) fn duration(text: &str) -> Result<Nanos, String> {

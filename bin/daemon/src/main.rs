@@ -22,10 +22,14 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // Not an option: only the daemon starts this program so.
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == daemon::LOOK_FOR_OPEN_SOCKETS)
-    {
-        return daemon::look_for_open_sockets();
+    // Not options: only the daemon starts this program so.
+    match std::env::args_os().nth(1) {
+        Some(argument) if argument == daemon::LOOK_FOR_OPEN_SOCKETS => {
+            return daemon::look_for_open_sockets();
+        }
+        Some(argument) if argument == daemon::GUARD => return daemon::guard(),
+        Some(argument) if argument == daemon::START_GUARDIANS => return daemon::start_guardians(),
+        _ => {}
     }
     let arguments = Arguments::parse();
     match daemon::run(Source::new(arguments.config, arguments.settings)) {

@@ -38,10 +38,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "two-ways", applies: two_ways },
     Rule { name: "kernel-half-later", applies: kernel_half_later },
     Rule { name: "offered-anew", applies: offered_anew },
-    Rule { name: "address-family", applies: address_family },
     Rule { name: "reset-by-receiver", applies: reset_by_receiver },
     Rule { name: "passed-before", applies: passed_before },
     Rule { name: "own-name", applies: own_name },
+    Rule { name: "own-family", applies: own_family },
     Rule { name: "disconnect", applies: disconnect },
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
@@ -174,8 +174,15 @@ fn two_ways(moment: &Moment<'_>) -> bool {
             .is_some_and(|bytes: u32| bytes > PACKET_BYTES)
     };
     let in_pieces = sent.iter().any(|step| is_there(step) && step.words().any(is_cut));
+    // Each side has one, of which the other one has another first.
+    let has_one = |outcome: &str| !outcome.starts_with('E') && outcome != "waits";
     let looks = moment.is_one_of(&RECEIVES) || moment.verb() == "fionread";
-    looks && (came_by_both || in_pieces) && moment.cast.has(Protocol::Udp)
+    let is_udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
+    looks
+        && is_udp
+        && (came_by_both || in_pieces)
+        && has_one(moment.linux)
+        && has_one(moment.calisto)
 }
 
 /// What comes to a UDP socket by the kernel, beside room that is Calisto's to tell.
@@ -190,12 +197,6 @@ fn offered_anew(moment: &Moment<'_>) -> bool {
     let connects = moment.of_the_host().any(|words| words[0] == "connect" && udp(&words));
     let is_refused = moment.linux == "ECONNREFUSED" && moment.is_one_of(&SENDS);
     connects && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES) || is_refused)
-}
-
-/// An address of the other family than the socket's, in a call that sends datagrams.
-fn address_family(moment: &Moment<'_>) -> bool {
-    let udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
-    udp && moment.is_one_of(&["sendto", "sendmsg", "sendmmsg", "sendbeside", "connect"])
 }
 
 /// SO_LINGER without a time, set or closed by a process that was given the connection.
@@ -218,6 +219,13 @@ fn own_name(moment: &Moment<'_>) -> bool {
     moment.verb() == "bind" && connects
         || moment.verb() == "getsockname" && moment.before().any(is_free)
         || moment.verb() == "connect" && moment.linux == "waits" && moment.before().any(is_free)
+}
+
+/// A datagram for the other family than that of the address that connect(2) has bound a socket to.
+fn own_family(moment: &Moment<'_>) -> bool {
+    let sends = moment.is_one_of(&SENDS) || moment.verb() == "connect";
+    let is_udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
+    is_udp && sends && moment.calisto == "ENETUNREACH" && moment.has_before("connect")
 }
 
 /// connect(2) to AF_UNSPEC on a connection.
@@ -275,10 +283,11 @@ fn reset_under_way(moment: &Moment<'_>) -> bool {
     is_there && moment.is_one_of(&["sendmmsg"]) && moment.before().any(ends)
 }
 
-/// A listener that was shut down: a caller over the wire comes through, or the listener connects.
+/// A listener that was shut down, which is the kernel's: it listens again though accepted
+/// connections have its port, or a set tells of it alone.
 fn listener_shut(moment: &Moment<'_>) -> bool {
     let shut = moment
         .before()
         .any(|(words, _)| words[0] == "shutdown" && moment.cast.is_listener(words[1]));
-    shut && moment.verb() != "accept"
+    shut && moment.is_one_of(&["listen", "wait", "join"])
 }

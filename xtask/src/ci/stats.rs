@@ -14,6 +14,8 @@ pub(super) struct Stats {
     pub(super) failed: u64,
     /// A line for each thing that failed.
     pub(super) names: Vec<String>,
+    /// Tests that have been running for long.
+    running: Vec<String>,
 }
 
 impl Stats {
@@ -28,6 +30,11 @@ impl Stats {
     /// One more line of a test run.
     pub(super) fn read(&mut self, line: &str) {
         let line = line.trim_end();
+        if let Some(name) = long_test(line) {
+            self.running.push(name.to_owned());
+        } else if let Some(name) = ended_test(line) {
+            self.running.retain(|running| running != name);
+        }
         if let Some(result) = line.strip_prefix("test result: ") {
             self.passed += number_before(result, " passed");
             self.failed += number_before(result, " failed");
@@ -39,15 +46,22 @@ impl Stats {
     /// The test run is over. One that could not build, or died, has failed although no line
     /// says so; one that ran nothing has tested nothing.
     pub(super) fn end(&mut self, name: &str, outcome: Outcome) {
-        if outcome == Outcome::Failure && self.failed == 0 {
-            self.fail(name);
-        } else if outcome == Outcome::Success && self.passed == 0 {
+        self.end_program(name, outcome);
+        if self.passed == 0 && self.failed == 0 {
             self.fail(&format!("{name} (ran no test)"));
         }
     }
 
+    /// One of several programs has ended. There are some without tests.
+    pub(super) fn end_program(&mut self, name: &str, outcome: Outcome) {
+        if outcome == Outcome::Failure && self.failed == 0 {
+            self.fail(name);
+        }
+        self.names.extend(self.running.drain(..).map(|name| format!("NOT ENDED {name}")));
+    }
+
     pub(super) fn add(&mut self, other: Self) {
-        let Self { passed, failed, names } = other;
+        let Self { passed, failed, names, running: _ } = other;
         self.passed += passed;
         self.failed += failed;
         self.names.extend(names);
@@ -68,4 +82,16 @@ fn number_before(text: &str, unit: &str) -> u64 {
 /// The name in `test NAME ... FAILED`.
 fn failed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix("FAILED")?.trim_end().strip_suffix(" ...")
+}
+
+/// The name in `test NAME has been running for over 60 seconds`.
+fn long_test(line: &str) -> Option<&str> {
+    let (name, _) = line.strip_prefix("test ")?.split_once(" has been running for over ")?;
+    Some(name)
+}
+
+/// The name in `test NAME ... ` and any result.
+fn ended_test(line: &str) -> Option<&str> {
+    let (name, _) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    Some(name)
 }

@@ -1,6 +1,7 @@
 //! The counting and the running, on output and commands of which the result is known.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::*;
 use crate::workspace::Package;
@@ -66,7 +67,7 @@ fn a_command_that_prints_bytes_which_are_no_text_is_read_to_its_end() {
     let mut stats = Stats::default();
     let script = format!("printf '\\377\\n'; echo '{GOOD}'; exit 3");
     let mut out = Vec::new();
-    let outcome = stream(shell(&script), &mut out, |line| stats.read(line));
+    let outcome = stream(shell(&script), ANY_TIME, &mut out, |line| stats.read(line));
     assert_eq!((outcome, stats.passed), (Outcome::Failure, 12));
     let passed_on = format!("\n{GOOD}\n");
     assert!(String::from_utf8_lossy(&out).contains(&passed_on), "all of it is passed on");
@@ -74,10 +75,25 @@ fn a_command_that_prints_bytes_which_are_no_text_is_read_to_its_end() {
 
 #[test]
 fn a_command_that_is_not_there_is_a_failure() {
-    assert_eq!(
-        stream(Command::new("no-such-command-at-all"), &mut std::io::sink(), |_| ()),
-        Outcome::Failure
+    let command = Command::new("no-such-command-at-all");
+    assert_eq!(stream(command, ANY_TIME, &mut std::io::sink(), |_| ()), Outcome::Failure);
+}
+
+#[test]
+fn a_command_that_hangs_is_ended_with_its_children_and_names_the_tests_that_did_not_end() {
+    let mut stats = Stats::default();
+    let long = "has been running for over 60 seconds";
+    let script = format!(
+        "echo 'test a::b {long}'; echo 'test a::c {long}'; echo 'test a::c ... ok'; \
+         sh -c 'sleep 3600 & sleep 3600'; echo 'test a::b ... ok'"
     );
+    let (silence, mut out) = (Duration::from_millis(500), Vec::new());
+    let outcome = stream(shell(&script), silence, &mut out, |line| stats.read(line));
+    stats.end("cargo test", outcome);
+    let said = String::from_utf8_lossy(&out);
+    assert_eq!((outcome, stats.failed), (Outcome::Failure, 1), "{said}");
+    assert_eq!(stats.names, ["FAILED cargo test", "NOT ENDED a::b"], "{said}");
+    assert!(said.contains("printed nothing for 0.5 s") && said.contains("sleep 3600"), "{said}");
 }
 
 #[test]
@@ -101,7 +117,8 @@ fn a_check_counts_as_one_either_way() {
 
 #[test]
 fn a_run_without_packetdrills_scripts_says_so_and_how_to_run_them_before_its_last_line() {
-    let total = Stats { passed: 5, failed: 1, names: Vec::new() };
+    let mut total = Stats::default();
+    (total.passed, total.failed) = (5, 1);
     let numbers = "5 passed, 1 failed";
     let without = last_words(&total, None);
     let [sentence, last] = without.as_slice() else { panic!("{without:?}") };
@@ -131,13 +148,15 @@ fn names(extent: Extent, is_root: bool) -> Vec<&'static str> {
 fn tests_of(extent: Extent, is_root: bool) -> String {
     let plan = plan(&workspace(&["tests"]), extent, is_root);
     let stage = plan.iter().find(|stage| stage.name == "tests").expect("there are always tests");
-    let [Step::Tests(tests)] = stage.steps.as_slice() else { panic!("one step") };
+    let [Step::Programs(tests, _), Step::Tests(_)] = stage.steps.as_slice() else {
+        panic!("programs, and examples in documentation")
+    };
     text_of(tests)
 }
 
 #[test]
 fn quick_leaves_out_loom_and_namespaces() {
-    let all = ["fmt", "clippy", "tidy", "book", "build", "tests", "loom"];
+    let all = ["fmt", "clippy", "tidy", "book", "build", "tests", "optimized", "loom"];
     assert_eq!(names(Extent::Everything, true), all);
     assert_eq!(names(Extent::Quick, true), ["fmt", "clippy", "tidy", "book", "tests"]);
     assert!(tests_of(Extent::Quick, true).ends_with("--exclude package-tests"));
@@ -145,10 +164,29 @@ fn quick_leaves_out_loom_and_namespaces() {
 
 #[test]
 fn programs_and_tests_are_built_with_one_selection_of_packages() {
-    assert_eq!(tests_of(Extent::Everything, true), "cargo test --workspace --no-fail-fast");
+    let tests = tests_of(Extent::Everything, true);
+    let says = "--message-format json-render-diagnostics";
+    assert_eq!(tests, format!("cargo test --workspace --no-run {says}"));
     let plan = plan(&workspace(&["tests"]), Extent::Everything, true);
     let [Step::Prepare(build)] = plan[4].steps.as_slice() else { panic!("one step") };
     assert_eq!(text_of(build), "cargo build --workspace --all-targets");
+    let [Step::Check(all), Step::Check(demo)] = plan[1].steps.as_slice() else { panic!("two") };
+    let words = "--workspace --all-targets";
+    assert_eq!(text_of(all), format!("cargo clippy {words} -- -D warnings"));
+    assert_eq!(text_of(demo), format!("cargo clippy {words} --no-default-features -- -D warnings"));
+}
+
+#[test]
+fn optimized_programs_are_tested_with_their_own_library_by_tests_that_are_built_already() {
+    let plan = plan(&workspace(&["tests"]), Extent::Everything, true);
+    let [Step::Prepare(build), Step::Tests(tests)] = plan[6].steps.as_slice() else {
+        panic!("two steps")
+    };
+    assert_eq!(text_of(build), "cargo build --release -p calistod -p preload");
+    let tests = text_of(tests);
+    assert!(tests.contains("TESTED_PROGRAMS='target/release'"), "{tests}");
+    assert!(tests.contains("CALISTO_PRELOAD='target/release/libcalisto_preload.so'"), "{tests}");
+    assert!(tests.contains("cargo test --workspace --test system -- sockets_death::"), "{tests}");
 }
 
 #[test]
@@ -162,7 +200,7 @@ fn without_root_the_namespace_tests_are_a_failure_and_no_gap() {
 #[test]
 fn loom_has_its_own_build_folder_and_keeps_the_flags_of_the_caller() {
     let plan = plan(&workspace(&[]), Extent::Everything, true);
-    let [Step::Tests(models)] = plan[6].steps.as_slice() else { panic!("one step") };
+    let [Step::Tests(models)] = plan[7].steps.as_slice() else { panic!("one step") };
     let folder = models.get_envs().find(|(name, _)| *name == "CARGO_TARGET_DIR");
     assert_eq!(folder.and_then(|(_, value)| value), Some("target/loom".as_ref()));
     assert!(text_of(models).ends_with("--cfg loom' cargo test --release --lib -p shm loom"));

@@ -12,6 +12,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
     let manifest = text_of(&package.manifest());
     description(package, findings);
     lints(package, manifest, findings);
+    test_files_are_built(package, manifest, files, findings);
     let rule = match place_of(package) {
         Scope::Crates => {
             let rule = rules::rule_of(&package.dir);
@@ -45,6 +46,37 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
     if rule.is_none_or(|rule| rule.unsafety == Unsafety::Forbidden) {
         for root in &package.roots {
             unsafe_is_forbidden(root, text_of(root), findings);
+        }
+    }
+}
+
+/// Where tests are named one by one, a file that nobody names would never be compiled, and nobody
+/// would miss it.
+fn test_files_are_built(
+    package: &Package,
+    manifest: &str,
+    files: &[SourceFile],
+    findings: &mut Vec<Finding>,
+) {
+    if !manifest.contains("autotests = false") {
+        return;
+    }
+    let folder = format!("{}/tests/", package.dir);
+    let tests = files.iter().filter_map(|file| {
+        let name = file.path.strip_prefix(&folder)?.strip_suffix(".rs")?;
+        (!name.contains('/')).then_some((file, name))
+    });
+    let is_program = |name: &str| manifest.contains(&format!("path = \"tests/{name}.rs\""));
+    let programs: Vec<_> = tests.clone().filter(|(_, name)| is_program(name)).collect();
+    for (file, name) in tests.filter(|(_, name)| !is_program(name)) {
+        let module = format!("mod {name};");
+        if !programs.iter().any(|(program, _)| program.text.lines().any(|line| line == module)) {
+            findings.push(Finding {
+                file: file.path.clone(),
+                line: 1,
+                rule: "tests-are-built",
+                message: format!("no test program has it: `{module}` belongs in one of tests/"),
+            });
         }
     }
 }

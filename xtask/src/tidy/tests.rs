@@ -348,3 +348,19 @@ fn a_replaced_phrase_is_refused_in_comments_and_documents() {
     assert_one(&findings, "docs/x.md:3: [replaced-word]", "the allocator");
     assert_eq!(in_files(&[file("docs/x.md", "# A\n\nThe doorbell.\n")]), [""; 0]);
 }
+
+#[test]
+fn a_file_of_tests_that_no_program_has_is_told() {
+    let manifest = format!("{MANIFEST}autotests = false\npath = \"tests/all.rs\"\n");
+    let of = |all: &str| {
+        let files = [
+            file("crates/core/wire/Cargo.toml", &manifest),
+            file("crates/core/wire/tests/all.rs", all),
+            file("crates/core/wire/tests/a.rs", "//! Tests.\n"),
+            file("crates/core/wire/tests/support/b.rs", "//! No test.\n"),
+        ];
+        in_package(package("crates/core/wire"), &files)
+    };
+    assert_eq!(of("//! All.\n\nmod a;\n"), [""; 0]);
+    assert_one(&of("//! All.\n\nmod aa;\n"), "crates/core/wire/tests/a.rs:1:", "`mod a;`");
+}

@@ -2,6 +2,7 @@
 
 mod check;
 mod example;
+mod save;
 
 use clap::{Args, Subcommand};
 
@@ -13,7 +14,8 @@ use crate::failure::Failure;
     disable_help_subcommand = true,
     arg_required_else_help = true,
     after_help = "Examples:\n  calisto config example > calisto.toml\n  \
-        calisto config check calisto.toml"
+        calisto config check calisto.toml\n  \
+        calisto config save calisto.toml"
 )]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -24,6 +26,7 @@ pub(crate) struct Config {
 enum Action {
     Check(check::Check),
     Example(example::Example),
+    Save(save::Save),
 }
 
 impl Config {
@@ -31,6 +34,7 @@ impl Config {
         match &self.action {
             Action::Check(check) => check.run(json),
             Action::Example(example) => example.run(json),
+            Action::Save(save) => save.run(json),
         }
     }
 }

@@ -51,6 +51,7 @@ impl Cores {
         let daemon = Daemon::at(&self.admin.socket);
         match &self.action {
             Some(Action::Set { policy }) => {
+                policy::cores::by_name(policy).map_err(Failure::usage)?;
                 daemon.tell(Command::CoresSet { policy: policy.clone() })?;
                 output::done(&format!("{policy} gives out the cores from now on"), json)
             }

@@ -12,6 +12,7 @@ use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::target::Admin;
+use crate::units;
 
 /// Print what the daemon counts as metrics, or serve them over HTTP to Prometheus and its like.
 ///
@@ -29,7 +30,7 @@ use crate::target::Admin;
         the names that there are")]
 pub(crate) struct Metrics {
     /// Serve over HTTP at this address.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = units::socket_address)]
     listen: Option<SocketAddr>,
     #[command(flatten)]
     admin: Admin,

@@ -4,7 +4,9 @@ mod check;
 mod file;
 mod manual;
 mod run;
+mod show;
 mod stats;
+mod trace;
 
 use std::path::PathBuf;
 
@@ -49,6 +51,8 @@ enum Action {
     Run(run::Run),
     Check(check::Check),
     Stats(stats::Stats),
+    Show(show::Show),
+    Trace(trace::Trace),
     Help(manual::Help),
 }
 
@@ -58,6 +62,8 @@ impl Nf {
             Action::Run(run) => run.run(&self.sockets, json),
             Action::Check(check) => check.run(json),
             Action::Stats(stats) => stats.run(&self.sockets, json),
+            Action::Show(show) => show.run(&self.sockets, json),
+            Action::Trace(trace) => trace.run(json),
             Action::Help(help) => help.run(json),
         }
     }

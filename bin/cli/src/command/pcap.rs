@@ -2,8 +2,7 @@
 
 mod relay;
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 use self::relay::{End, Relay, Stats};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
+use crate::growing_file::GrowingFile;
 use crate::table::grouped;
 use crate::target::{About, Admin};
 use crate::{output, units};
@@ -36,7 +36,7 @@ pub(crate) struct Pcap {
     #[arg(short = 'w', long = "write", value_name = "FILE", default_value = "-")]
     file: PathBuf,
     /// One of a packet's two addresses.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = units::address)]
     host: Option<IpAddr>,
     /// One of its two ports.
     #[arg(long, value_name = "PORT")]
@@ -101,10 +101,11 @@ impl Pcap {
         let ended = if to_stdout {
             relay.run(&mut io::stdout().lock(), progress)
         } else {
-            let mut file = BufWriter::new(File::create(&self.file).map_err(cannot)?);
-            let ended = relay.run(&mut file, progress);
-            file.flush().map_err(cannot)?;
-            ended
+            let mut file = GrowingFile::new(&self.file);
+            match relay.run(&mut file, progress) {
+                Err(End::Output(error)) => return Err(file.broken_off(&error)),
+                ended => file.finish().map(|()| ended)?,
+            }
         };
         if watched {
             eprintln!();

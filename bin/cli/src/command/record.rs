@@ -1,7 +1,6 @@
 //! `calisto record`: everything that the control loop sees and decides, as lines.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -9,8 +8,9 @@ use admin::Command;
 use clap::Args;
 use serde::Serialize;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, StreamError};
 use crate::failure::Failure;
+use crate::growing_file::GrowingFile;
 use crate::output;
 use crate::target::{About, Admin};
 
@@ -48,24 +48,26 @@ impl Record {
         let command = Command::Record { seconds: self.seconds };
         let begun = Instant::now();
         if self.file == Path::new("-") {
-            daemon.stream(command, &mut io::stdout().lock(), |_| {})?;
-            return Ok(());
+            let streamed = daemon.stream(command, &mut io::stdout().lock(), |_| {});
+            return streamed.map(drop).map_err(StreamError::into_failure);
         }
-        let cannot = |error: io::Error| {
-            Failure::new(format!("cannot write {}: {error}", self.file.display()))
-        };
-        let mut file = io::BufWriter::new(File::create(&self.file).map_err(cannot)?);
+        let mut file = GrowingFile::new(&self.file);
         let shown = io::stderr().is_terminal() && self.seconds > 2;
-        let bytes = daemon.stream(command, &mut file, |bytes| {
+        let streamed = daemon.stream(command, &mut file, |bytes| {
             if shown {
                 let second = begun.elapsed().as_secs().min(u64::from(self.seconds));
                 eprint!("\rrecording: {second} of {} s, {bytes} bytes ", self.seconds);
             }
-        })?;
+        });
         if shown {
             eprintln!();
         }
-        file.flush().map_err(cannot)?;
+        let bytes = match streamed {
+            Ok(bytes) => bytes,
+            Err(StreamError::Output(error)) => return Err(file.broken_off(&error)),
+            Err(StreamError::Daemon(failure)) => return Err(failure),
+        };
+        file.finish()?;
         if json {
             let seconds = begun.elapsed().as_secs_f64();
             return output::json(&Recorded { file: &self.file, bytes, seconds });

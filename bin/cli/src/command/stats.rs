@@ -29,10 +29,22 @@ impl Stats {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let daemon = Daemon::at(&self.admin.socket);
         match daemon.ask(Command::Stats)? {
-            body @ ReplyBody::Stats { .. } if json => output::json(&body),
-            ReplyBody::Stats { threads } => output::text(&self.render(&threads)),
+            ReplyBody::Stats { threads } => {
+                let threads = self.wanted(threads);
+                match json {
+                    true => output::json(&ReplyBody::Stats { threads }),
+                    false => output::text(&self.render(&threads)),
+                }
+            }
             other => Err(daemon.unexpected(&other)),
         }
+    }
+
+    /// Without counters that are zero, unless they were asked for.
+    fn wanted(&self, mut threads: Vec<ThreadCounters>) -> Vec<ThreadCounters> {
+        let of = threads.iter_mut().map(|thread| &mut thread.counters);
+        of.for_each(|counters| counters.retain(|counter| self.all || counter.value > 0));
+        threads
     }
 
     fn render(&self, threads: &[ThreadCounters]) -> String {
@@ -41,7 +53,7 @@ impl Stats {
             false => Table::new(["thread", "counter", "value", ""]),
         };
         for ThreadCounters { thread, counters } in threads {
-            for counter in counters.iter().filter(|counter| self.all || counter.value > 0) {
+            for counter in counters {
                 let help = if self.help_text { counter.help.as_str() } else { "" };
                 table.row([
                     thread.as_str().into(),
@@ -73,7 +85,8 @@ mod tests {
             counters: vec![counter("received", 1234), counter("malformed", 0)],
         }];
         let admin = Admin { socket: default_socket() };
-        Stats { help_text, all, admin }.render(&threads)
+        let stats = Stats { help_text, all, admin };
+        stats.render(&stats.wanted(threads.into()))
     }
 
     #[test]

@@ -135,6 +135,7 @@ pub(in crate::command) mod tests {
             uptime_s: 61.5,
             arrangement: "threads".to_owned(),
             confinement: "whole".to_owned(),
+            guardian: "well".to_owned(),
             ring_memory: None,
             descriptors: None,
             job: "echo".to_owned(),
@@ -147,6 +148,7 @@ pub(in crate::command) mod tests {
                 fault: Some("the interface is down".to_owned()),
                 counters: vec![counter],
             }],
+            workers_wanted: 1,
             workers: vec![WorkerStatus {
                 id: 3,
                 state: "active".to_owned(),

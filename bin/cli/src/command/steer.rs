@@ -1,11 +1,12 @@
 //! `calisto steer`: which policy decides, the owner table, pins.
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use admin::{Command, LINE_BYTES_MAX, ReplyBody, SteerStatus, Target};
 use clap::{Args, Subcommand};
+use policy::steer::{self, SteerConfig};
+use sys::regular_file::{self, FileError};
 
 use crate::daemon::Daemon;
 use crate::failure::Failure;
@@ -109,6 +110,8 @@ impl Steer {
                 other => Err(daemon.unexpected(&other)),
             },
             Action::Set { policy } => {
+                let nothing = SteerConfig { groups: 0, seed: 0 };
+                steer::by_name(policy, nothing).map_err(Failure::usage)?;
                 daemon.tell(Command::SteerSet { policy: policy.clone() })?;
                 output::done(&format!("{policy} decides from now on"), json)
             }
@@ -118,7 +121,7 @@ impl Steer {
                     None if json => output::json(&ReplyBody::Table { table }),
                     None => output::text(&table),
                     Some(file) => {
-                        fs::write(file, table).map_err(|error| {
+                        sys::whole_file::write(file, &table).map_err(|error| {
                             Failure::new(format!("cannot write {}: {error}", file.display()))
                         })?;
                         output::done(&format!("the table is in {}", file.display()), json)
@@ -150,19 +153,17 @@ impl Steer {
 fn read(path: &Path) -> Result<String, Failure> {
     // JSON needs a second byte for each line's end, and some for the message around it.
     const BYTES_MAX: u64 = LINE_BYTES_MAX as u64 / 2;
-    let failed = |error| Failure::new(format!("cannot read the table {}: {error}", path.display()));
-    let source: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(fs::File::open(path).map_err(failed)?)
+    let failed = |error: FileError| {
+        Failure::new(format!("cannot read the table {}: {error}", path.display()))
     };
+    if path != Path::new("-") {
+        return regular_file::read_text(path, BYTES_MAX).map_err(failed);
+    }
     let mut table = String::new();
-    source.take(BYTES_MAX + 1).read_to_string(&mut table).map_err(failed)?;
+    let mut input = std::io::stdin().take(BYTES_MAX + 1);
+    input.read_to_string(&mut table).map_err(|error| failed(error.into()))?;
     if table.len() as u64 > BYTES_MAX {
-        let path = path.display();
-        return Err(Failure::new(format!(
-            "{path} is no owner table: it is longer than {BYTES_MAX} bytes"
-        )));
+        return Err(failed(FileError::TooLong { bytes_max: BYTES_MAX }));
     }
     Ok(table)
 }
@@ -228,6 +229,7 @@ mod tests {
             owned: vec![(0, 300), (1, 100)],
             pins: vec![(60_000, 1), (65_536, 0)],
             pinned_flows: 2,
+            pinned: Vec::new(),
         }
     }
 

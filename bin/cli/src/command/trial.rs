@@ -15,7 +15,6 @@ use self::turn::Turns;
 use super::run::accelerate::{Plan, Profile};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
-use crate::output;
 use crate::target::Admin;
 
 /// Try a program: say what would be accelerated here and what not, run it, and say what it had.
@@ -30,12 +29,13 @@ use crate::target::Admin;
 /// programs that end by themselves, such as a load generator or a transfer. What a socket option or
 /// an address does to a socket is not known before the program asks for it, so only a run tells.
 ///
-/// All that this command says is on standard error, so that the program's output stays its own.
+/// All that this command says is on standard error, with -j too, so that the program's output stays
+/// its own. What the program says there comes in between: -o has the report in a file.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto try -- redis-server --port 6379               ask it something, then press Ctrl-C\n  \
     calisto try --kernel-too -- curl -sSo /dev/null http://10.0.0.2/large\n  \
-    calisto try -j -- ./client 2>figures.json")]
+    calisto try -j -o figures.json -- ./client")]
 pub(crate) struct Try {
     /// Run it on the kernel's stack first, for comparison.
     #[arg(short, long)]
@@ -47,6 +47,9 @@ pub(crate) struct Try {
     /// /run/calisto/apps.sock].
     #[arg(long = "socket", value_name = "PATH")]
     apps_socket: Option<PathBuf>,
+    /// Where the report goes, instead of standard error.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     admin: Admin,
     /// The program, and what it is to be told.
@@ -73,7 +76,8 @@ impl Try {
         }
         if !plan.is_accelerated() {
             if json {
-                output::json(&plan)?;
+                let plan = serde_json::to_string(&plan).map_err(Failure::new)?;
+                self.report(&format!("{plan}\n"))?;
             }
             return Err(Failure::new(
                 "there is nothing to try until what stands in the way is mended; \
@@ -91,7 +95,17 @@ impl Try {
         let accelerated = turns.play(plan.command(&self.command)?, || watch.look())?;
         let code = accelerated.exit_code;
         let report = Report::new(plan, kernel, accelerated, watch.end()?);
-        report.print(json)?;
+        self.report(&report.render(json)?)?;
         Ok(code)
+    }
+
+    /// To where it was asked for, or to standard error: the program's output is its own.
+    fn report(&self, text: &str) -> Result<(), Failure> {
+        let Some(file) = &self.output else {
+            eprint!("{text}");
+            return Ok(());
+        };
+        sys::whole_file::write(file, text)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display())))
     }
 }

@@ -1,5 +1,7 @@
 //! `calisto up`: makes one configuration of file and options, and becomes the daemon.
 
+mod replace;
+
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +26,8 @@ use crate::{output, program, units};
         without BPF, four worker threads\n  \
     calisto up --port xdp:eth1 --cores 2-5\n      \
         applications attach, and get CPUs 2 to 5 as they need them\n  \
+    calisto up --config calisto.toml --replace\n      \
+        a new version, or new settings, in place of the daemon that runs: no connection breaks\n  \
     calisto up --config calisto.toml --set steer.groups=1048576 --print-config\n      \
         what the settings amount to, as TOML")]
 pub(crate) struct Up {
@@ -68,6 +72,11 @@ pub(crate) struct Up {
     /// this machine is said on standard error, with exit code 1.
     #[arg(long)]
     pub(crate) print_config: bool,
+    /// In place of the daemon that runs at the same socket: when the settings are right on this
+    /// machine that one is ended, the kernel goes on with its connections, and this one takes its
+    /// ports and listeners; if it does not come up, the one before is started again.
+    #[arg(long, conflicts_with = "print_config")]
+    pub(crate) replace: bool,
 }
 
 impl Up {
@@ -80,6 +89,15 @@ impl Up {
             let option = if error.key() == Some("ports") { "--port" } else { "--listen" };
             Failure::usage(format!("{error}, or use {option}"))
         })?;
+        if self.replace {
+            refuse_wrong(&config)?;
+        } else if self.config.is_none() {
+            // The daemon would say it as well, and not that it is the command line which is wrong.
+            let found = daemon::check(&config, None);
+            if let Some(wrong) = found.iter().find(|it| it.severity == daemon::Severity::Wrong) {
+                return Err(Failure::usage(format!("{}: {}", wrong.key, wrong.says)));
+            }
+        }
         let program = program::find(program::DAEMON)?;
         let mut command = Command::new(&program);
         // Without a file there is one without a name, which this process keeps open for the daemon.
@@ -94,6 +112,9 @@ impl Up {
         };
         command.arg("--config").arg(file);
         settings.iter().for_each(|set| _ = command.args(["--set", set]));
+        if self.replace {
+            return replace::run(&config, command);
+        }
         // From here on this process is the daemon: its signals and exit code are the daemon's.
         let error = command.exec();
         Err(Failure::new(format!("cannot start {}: {error}", program.display())))
@@ -156,6 +177,24 @@ impl Up {
     }
 }
 
+/// Whatever is wrong with the settings on this machine, before the daemon that runs is touched.
+fn refuse_wrong(config: &Config) -> Result<(), Failure> {
+    let machine = daemon::Machine::here().map_err(Failure::new)?;
+    let found = daemon::check(config, Some(&machine));
+    let wrong: Vec<String> = found
+        .iter()
+        .filter(|finding| finding.severity == daemon::Severity::Wrong)
+        .map(|finding| format!("{}: {}", finding.key, finding.says))
+        .collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "{}; the daemon that runs was not touched",
+            wrong.join("; ")
+        ))),
+    }
+}
+
 /// The settings, and on standard error what is wrong with them here.
 fn print(config: &Config, json: bool) -> Result<(), Failure> {
     match json {
@@ -180,7 +219,7 @@ fn quoted(text: &str) -> String {
 
 fn from_file(path: &Path) -> Result<Config, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = sys::regular_file::read_text(path, config::FILE_BYTES_MAX)
         .map_err(|error| Failure::new(format!("cannot read the configuration {shown}: {error}")))?;
     Config::parse(&text).map_err(|error| Failure::new(format!("{shown}: {error}")))
 }

@@ -15,6 +15,7 @@ use clap::{Args, value_parser};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::target::Admin;
+use crate::units;
 
 /// Show the daemon as a page, live: cores over time, workers, applications, flows, drops.
 ///
@@ -33,6 +34,7 @@ use crate::target::Admin;
 pub(crate) struct Web {
     /// Serve at this loopback address.
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = default_address())]
+    #[arg(value_parser = units::socket_address)]
     listen: SocketAddr,
     /// Allow changes to readers who know what this file holds: a line of at least 16 characters.
     /// Only its owner may have access to the file.

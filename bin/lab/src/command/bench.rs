@@ -56,6 +56,13 @@ enum What {
         calisto bench sockets --case echo redis -j\n      two cases, one object a line\n  \
         calisto bench sockets --rehearse --quick\n      Linux in our place too: whether the comparison is fair")]
     Sockets(bench::sockets::Args),
+    /// What connections notice of the daemon's end: killed, and in order.
+    #[command(after_help = "Examples:\n  \
+        calisto bench outlive --quick\n      whether it works here, in short\n  \
+        calisto bench outlive --connections 1000 --rounds 20 -j\n      twenty deaths of each kind, one \
+        object a line\n  \
+        calisto bench outlive --case kill --seed 7\n      the same deaths as another run with that seed")]
+    Outlive(bench::outlive::Args),
     /// What slices forward, route and encrypt, and what others do.
     #[command(after_help = "Examples:\n  \
         calisto bench slice --quick\n      whether it works here, in short\n  \
@@ -88,6 +95,7 @@ impl Bench {
             What::Cores(args) => bench::cores::run(args, json, out),
             What::Tcp(args) => bench::tcp::run(args, json, out),
             What::Sockets(args) => bench::sockets::run(args, json, out),
+            What::Outlive(args) => bench::outlive::run(args, json, out),
             What::Slice(args) => bench::slice::run(args, json, out),
             What::Sim(args) => bench::sim::run(args, json, out),
             What::Load(args) => bench::generator::run(args, json, out),

@@ -1,14 +1,18 @@
-//! `calisto demo`: four acts, about flows that stay, cores that come and go, TCP, and redis-server
-//! on it; no NIC, no configuration.
+//! `calisto demo`: six acts, about flows that stay, cores that come and go, TCP, redis-server on
+//! it, and a daemon that is killed and replaced under that; no NIC, no configuration.
 
 mod act;
 mod batch_job;
 mod cores_act;
 mod cpu_use;
+mod crash_act;
+mod crash_callers;
+mod crash_report;
 mod linux_echo;
 mod load_process;
 mod ownership;
 mod placement;
+mod progress;
 mod redis_act;
 mod redis_client;
 mod redis_report;
@@ -23,22 +27,24 @@ mod tcp_counts;
 mod tcp_report;
 mod turns_report;
 
-use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use cli::failure::Failure;
 use cli::output;
 use testbed::{Testbed, TestbedConfig};
 
+use self::crash_act::Ending;
 use self::load_process::LoadPlan;
 use self::placement::Placement;
+use self::progress::{Progress, check_stop};
 use self::redis_server::Programs;
 use self::server::{Server, UDP_PORT};
 use self::stage::Stage;
 
-/// Show flows that stay on their cores, cores that come and go, and TCP and redis-server beside
-/// Linux's; needs root, but no NIC and no configuration.
+/// Show flows that stay on their cores, cores that come and go, TCP and redis-server beside
+/// Linux's, and a daemon's crash and upgrade that break nothing; needs root, no NIC and no
+/// configuration.
 ///
 /// Two network namespaces are joined by a veth. In the one the daemon serves on AF_XDP, in the
 /// other the Linux kernel sends open-loop requests. First act, `steer`: a worker comes and goes
@@ -47,7 +53,9 @@ use self::stage::Stage;
 /// and down, and a batch job (`calisto run --batch`) gets what is left. Third act, `tcp`: the data
 /// path serves echo over TCP by itself (`calisto serve echo`), and Linux does, in turns, for the
 /// same clients. Fourth act, `redis`: redis-server, unmodified, under `calisto run` and on Linux,
-/// in turns, asked by redis-benchmark. Nothing is left behind.
+/// in turns, asked by redis-benchmark. Fifth act, `crash`: the daemon is killed (kill -9) under
+/// redis-server and callers that count, and they go on. Sixth act, `upgrade`: another daemon takes
+/// its place under them (`calisto up --replace`). Nothing is left behind.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto demo\n  \
@@ -55,10 +63,12 @@ use self::stage::Stage;
     calisto demo cores --steps 500,20000,500\n  \
     calisto demo tcp --connections 1 --rounds 5\n  \
     calisto demo redis\n  \
+    calisto demo crash --connections 200 --rounds 5\n  \
+    calisto demo upgrade\n  \
     calisto demo --port af_packet -j")]
 pub(crate) struct Demo {
-    /// What to show [default: steer cores tcp, and redis if redis-server and redis-benchmark are
-    /// installed].
+    /// What to show [default: steer cores tcp, and redis, crash and upgrade if redis-server and
+    /// redis-benchmark are installed].
     #[arg(value_delimiter = ',', value_name = "ACT")]
     acts: Vec<ActName>,
     /// Requests a second.
@@ -102,11 +112,13 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 2, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=600))]
     step_seconds: u32,
-    /// Third act: connections that ask.
+    /// Third act: connections that ask. Fifth and sixth act: connections that are opened before
+    /// each end of a daemon.
     #[arg(long, default_value_t = 64, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=500))]
     connections: u32,
-    /// Third and fourth act: rounds of each server, of a second and a half.
+    /// Third and fourth act: rounds of each server, of a second and a half. Fifth and sixth act:
+    /// ends of a daemon.
     #[arg(long, default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
@@ -123,11 +135,21 @@ enum ActName {
     Tcp,
     /// redis-server on the data path and on Linux.
     Redis,
+    /// The daemon is killed under redis-server, and its callers go on.
+    Crash,
+    /// Another daemon takes its place under redis-server, and its callers go on.
+    Upgrade,
 }
 
 impl ActName {
-    /// In their order; the last needs AF_XDP.
-    const ALL: [Self; 4] = [Self::Steer, Self::Cores, Self::Tcp, Self::Redis];
+    /// In their order; the last three need AF_XDP.
+    const ALL: [Self; 6] =
+        [Self::Steer, Self::Cores, Self::Tcp, Self::Redis, Self::Crash, Self::Upgrade];
+
+    /// Whether redis-server is needed for it.
+    const fn needs_redis(self) -> bool {
+        matches!(self, Self::Redis | Self::Crash | Self::Upgrade)
+    }
 }
 
 impl Demo {
@@ -140,7 +162,7 @@ impl Demo {
         testbed::on_interrupt().map_err(Failure::new)?;
         let tell = Progress::new();
         let programs = Programs::find();
-        if self.acts.contains(&ActName::Redis) {
+        if self.acts.iter().any(|act| act.needs_redis()) {
             // Before the other acts: what was asked for cannot be shown.
             programs.as_ref().map_err(Failure::clone)?;
         }
@@ -150,7 +172,15 @@ impl Demo {
                 (ActName::Cores, _) => self.run_cores(&tell, json)?,
                 (ActName::Tcp, _) => self.run_tcp(&tell, json)?,
                 (ActName::Redis, Ok(programs)) => self.run_redis(programs, &tell, json)?,
-                (ActName::Redis, Err(missing)) => tell.say(&format!("left out: {missing}")),
+                (ActName::Crash, Ok(programs)) => {
+                    self.run_crash(Ending::Killed, programs, &tell, json)?;
+                }
+                (ActName::Upgrade, Ok(programs)) => {
+                    self.run_crash(Ending::Replaced, programs, &tell, json)?;
+                }
+                (ActName::Redis | ActName::Crash | ActName::Upgrade, Err(missing)) => {
+                    tell.say(&format!("left out: {missing}"));
+                }
             }
         }
         Ok(())
@@ -220,6 +250,30 @@ impl Demo {
         }
     }
 
+    fn run_crash(
+        &self,
+        ending: Ending,
+        programs: &Programs,
+        tell: &Progress,
+        json: bool,
+    ) -> Result<(), Failure> {
+        check_stop()?;
+        let placement = Placement::of(&sys::thread::allowed_cpus());
+        let act = crash_act::play(
+            ending,
+            (self.connections, self.rounds),
+            &self.port,
+            programs,
+            &placement,
+            tell,
+        )?;
+        if json {
+            return crash_report::rows(&act);
+        }
+        output::text(&crash_report::text(&act))?;
+        crash_report::check(&act)
+    }
+
     /// The daemon's settings in the first act, without its port.
     fn settings(&self, bed: &Testbed, placement: &Placement) -> Vec<String> {
         let mut settings = vec![
@@ -239,44 +293,6 @@ impl Demo {
         let Self { rate, flows, seconds, .. } = *self;
         let warm_up = Duration::from_millis(500);
         LoadPlan { rate, flows, seconds, warm_up, iterations: 100, cpu: placement.client }
-    }
-}
-
-/// Says what is going on, on standard error: the table alone is the result.
-pub(crate) struct Progress {
-    begun: Instant,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { begun: Instant::now() }
-    }
-
-    fn say(&self, what: &str) {
-        // Progress that cannot be shown is not worth an error.
-        let _ = writeln!(std::io::stderr(), "{:5.1} s  {what}", self.begun.elapsed().as_secs_f64());
-    }
-}
-
-/// An error once Ctrl-C has been pressed; whoever gets it returns, and destructors clean up.
-fn check_stop() -> Result<(), Failure> {
-    if sys::signal::stop_requested() {
-        Err(Failure::new("interrupted; nothing is left behind"))
-    } else {
-        Ok(())
-    }
-}
-
-/// Sleeps in pieces short enough for Ctrl-C.
-fn pause(length: Duration) -> Result<(), Failure> {
-    let end = Instant::now() + length;
-    loop {
-        check_stop()?;
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(Duration::from_millis(50)));
     }
 }
 
@@ -322,5 +338,21 @@ mod tests {
         for line in ["third", "--steps 99", "--step-seconds 0", "--connections 501"] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
         }
+    }
+
+    #[test]
+    fn the_script_refuses_an_act_that_there_is_not_before_it_builds() {
+        let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../script/demo");
+        let text = std::fs::read_to_string(&script).expect("it is in the tree");
+        let names: Vec<_> = ActName::ALL.iter().filter_map(ActName::to_possible_value).collect();
+        let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
+        assert!(text.contains(&names.join(" | ")), "acts are {names:?}");
+        // Nothing can be found that it could build with.
+        let mut demo = std::process::Command::new("/bin/bash");
+        let demo = demo.arg(&script).arg("tcp,nope").env("PATH", "/nowhere");
+        let output = demo.output().expect("bash runs it");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("no act \"nope\"") && said.lines().count() == 1, "{said}");
     }
 }

@@ -286,7 +286,7 @@ fn write_picture(folder: &Path, figure: &Figure) -> Result<PathBuf, Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    report::write(path, text).map_err(|error| cannot_write(path, &error))
+    sys::whole_file::write(path, text).map_err(|error| cannot_write(path, &error))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {

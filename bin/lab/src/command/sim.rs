@@ -104,7 +104,7 @@ impl Sim {
             return list(json);
         }
         if self.settings {
-            return output::text(&manual::text());
+            return settings(json);
         }
         if self.print {
             return self.what.iter().try_for_each(|name| output::text(&text_of(name)?));
@@ -129,7 +129,7 @@ impl Sim {
         for called in names {
             let text = text_of(&called)?;
             let scenario = Scenario::parse_with(&text, &costs)
-                .map_err(|error| Failure::usage(format!("{called}: {error}")))?;
+                .map_err(|error| Failure::new(format!("{called}: {error}")))?;
             if let Some(twin) = chosen.iter().find(|one| one.scenario.name() == scenario.name()) {
                 return Err(Failure::usage(format!(
                     "{} and {called} are both the figure {}, and would write the same file: give one another name",
@@ -263,7 +263,7 @@ fn quoted(name: &str) -> String {
 pub(super) fn costs_of(path: &Path) -> Result<Costs, Failure> {
     let called = path.display();
     let text = text_of_file(path, "the costs")?;
-    Costs::parse(&text).map_err(|says| Failure::usage(format!("{called}: {says}")))
+    Costs::parse(&text).map_err(|says| Failure::new(format!("{called}: {says}")))
 }
 
 /// The text of a figure that comes with the program, or of a file.
@@ -280,12 +280,16 @@ fn text_of(called: &str) -> Result<String, Failure> {
 
 fn text_of_file(path: &Path, what: &str) -> Result<String, Failure> {
     let called = path.display();
-    let cannot = |error| Failure::new(format!("cannot read {what} {called}: {error}"));
-    let length = std::fs::metadata(path).map_err(cannot)?.len();
-    if length > SCENARIO_BYTES_MAX {
-        return Err(Failure::usage(format!("{called} has {length} bytes, which is too long")));
+    sys::regular_file::read_text(path, SCENARIO_BYTES_MAX)
+        .map_err(|error| Failure::new(format!("cannot read {what} {called}: {error}")))
+}
+
+fn settings(json: bool) -> Result<(), Failure> {
+    if !json {
+        return output::text(&manual::text());
     }
-    std::fs::read_to_string(path).map_err(cannot)
+    let models = manual::models();
+    output::json(&serde_json::json!({ "schema_version": report::SCHEMA_VERSION, "models": models }))
 }
 
 fn list(json: bool) -> Result<(), Failure> {

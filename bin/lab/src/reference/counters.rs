@@ -1,12 +1,16 @@
 //! `counters.md`: every counter with its sentence.
 
 use calisto_nf::acl::AclCounters;
+use calisto_nf::balancer::BalancerCounters;
 use calisto_nf::esp::EspCounters;
 use calisto_nf::firewall::FirewallCounters;
+use calisto_nf::nat::NatCounters;
 use calisto_nf::policer::PolicerCounters;
 use calisto_nf::router::RouterCounters;
+use calisto_nf::tunnel::TunnelCounters;
 use datapath::cores::CoreEvent;
 use datapath::counters::{DispatchEvent, WorkerEvent};
+use port::hook::HookCounter;
 use stack::SocketCounts;
 
 use super::{GENERATED, Table, holds};
@@ -51,6 +55,12 @@ fn counters() {
     add("A slice", "Shown by `calisto nf stats`.", &rows);
     let mut rows = Vec::new();
     RouterCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    let of_hook = HookCounter::ALL.map(|counter| (counter.name(), counter.help()));
+    add(
+        "Functions in the hook",
+        "In the figures of the router, or of the first `acl` where the router is not in the hook.",
+        &of_hook,
+    );
     add("Function `router`", "", &std::mem::take(&mut rows));
     AclCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `acl`", "", &std::mem::take(&mut rows));
@@ -60,7 +70,19 @@ fn counters() {
     add("Function `l2`", "", &std::mem::take(&mut rows));
     FirewallCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `firewall`", "", &std::mem::take(&mut rows));
+    NatCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `nat`", "", &std::mem::take(&mut rows));
+    BalancerCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `balancer`", "", &std::mem::take(&mut rows));
+    TunnelCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `tunnel`", "", &std::mem::take(&mut rows));
     EspCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `esp`", "", &rows);
+    for kind in calisto_nf::manual::kinds() {
+        assert!(
+            page.contains(&format!("## Function `{kind}`")),
+            "the page has no counters of {kind}"
+        );
+    }
     holds("counters.md", &page.replace("\n\n\n", "\n"));
 }

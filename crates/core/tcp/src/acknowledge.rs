@@ -39,7 +39,8 @@ pub(crate) fn judge(flow: &Flow, cold: &Cold, ack: Seq) -> Verdict {
     Verdict::Good
 }
 
-/// Takes the peer's window from a segment, unless it was overtaken. Whether the window changed.
+/// Takes the peer's window from a segment, unless it was overtaken. Whether it names another than
+/// the one that counted so far.
 #[inline]
 pub(crate) fn update_window(
     flow: &mut Flow,
@@ -52,19 +53,27 @@ pub(crate) fn update_window(
         // Counted from `snd_una`, its window would reach too far.
         return false;
     }
-    // What acknowledges more is newer whatever its number: a repetition of old data (as in Linux).
-    let is_newer = ack.is_after(flow.snd_una)
-        || flow.snd_wl1.is_before(sequence)
-        || (flow.snd_wl1 == sequence && !ack.is_before(flow.snd_una));
-    if !is_newer {
-        return false;
-    }
-    flow.snd_wl1 = sequence;
     let window = u32::from(window) << flow.snd_shift();
-    let has_changed = window != flow.snd_wnd;
-    flow.snd_wnd = window;
-    cold.snd_wnd_max = cold.snd_wnd_max.max(window);
-    has_changed
+    let is_other = window != flow.snd_wnd;
+    if is_newer(flow, sequence, ack, window) {
+        flow.snd_wl1 = sequence;
+        flow.snd_wnd = window;
+        cold.snd_wnd_max = cold.snd_wnd_max.max(window);
+    }
+    is_other
+}
+
+/// Whether a window is newer than the one that counts; `ack` is not old.
+///
+/// What acknowledges more is newer whatever its number: a repetition of old data. Of two that say
+/// the same the one with less window was overtaken by the other, as far as anybody can tell: a
+/// window does not shrink (RFC 9293 section 3.8.6), unless its owner says that nothing fits any
+/// more. All this is as in Linux.
+#[inline]
+pub(crate) fn is_newer(flow: &Flow, sequence: Seq, ack: Seq, window: u32) -> bool {
+    ack.is_after(flow.snd_una)
+        || flow.snd_wl1.is_before(sequence)
+        || (flow.snd_wl1 == sequence && (window > flow.snd_wnd || window == 0))
 }
 
 /// Takes what `ack` covers off the list, and the round trip from it.
@@ -82,8 +91,7 @@ pub(crate) fn settle(
     if !ack.is_after(flow.snd_una) {
         return;
     }
-    flow.snd_una = ack;
-    flow.flags.clear(Flags::HELD);
+    advance(flow, ack);
     let (board, rtt) = (&mut cold.board, &cold.rtt);
     board.acknowledge(&mut shared.sent, &mut flow.sent, ack, now, rtt, delivery);
     let by_stamp = |again_at: Nanos| {
@@ -91,7 +99,9 @@ pub(crate) fn settle(
         let is_of_last_copy = echo.wrapping_sub(emit::stamp(flow, again_at)).cast_signed() >= 0;
         let millis = emit::stamp(flow, now).wrapping_sub(echo);
         let is_sane = is_of_last_copy && millis.cast_signed() >= 0;
-        is_sane.then(|| Nanos::from_millis(u64::from(millis)))
+        // Within the same millisecond it took up to one (as in Linux): taken for none it would be
+        // the shortest round trip of all.
+        is_sane.then(|| Nanos::from_millis(u64::from(millis.max(1))))
     };
     // Of what was sent again only a timestamp tells which copy is acknowledged (RFC 6298 section 3,
     // RFC 7323 section 4).
@@ -120,11 +130,19 @@ pub(crate) fn settle_oldest(
         return false;
     };
     cold.probes = 0;
-    flow.snd_una = ack;
-    flow.flags.clear(Flags::HELD);
+    advance(flow, ack);
     measure(flow, cold, round_trip, now);
     note_progress(cold, now);
     true
+}
+
+/// Everything before `ack` is acknowledged; so is the small segment that Nagle's algorithm waits
+/// for, unless it lies behind. The mark moves along: far enough behind it would seem to lie ahead.
+#[inline]
+fn advance(flow: &mut Flow, ack: Seq) {
+    flow.snd_una = ack;
+    flow.snd_small = flow.snd_small.later(ack);
+    flow.flags.clear(Flags::HELD);
 }
 
 #[inline]
@@ -186,7 +204,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) options: &'a Parsed,
     /// It carries nothing and takes no number.
     pub(crate) is_empty: bool,
-    /// It has changed the peer's window.
+    /// It names another window than the one that counted before it, so that it is no repetition.
     pub(crate) has_new_window: bool,
 }
 
@@ -367,7 +385,10 @@ fn undo(
 /// (RFC 8985 section 6.2 step 4). What a tail loss probe sent again says nothing about that.
 fn grow_patient(flow: &Flow, cold: &mut Cold, end: Seq) {
     let is_of_probe = cold.recovery.probe_was_again() && cold.recovery.probe() == Some(end);
-    if !is_of_probe && !flow.snd_una.is_before(cold.patient_until) {
+    // A number that is not on its way was acknowledged, however long ago.
+    let until = cold.patient_until;
+    let has_grown = until.is_after(flow.snd_una) && !until.is_after(flow.snd_nxt);
+    if !is_of_probe && !has_grown {
         cold.patient_until = flow.snd_nxt;
         cold.board.grow_patient();
     }

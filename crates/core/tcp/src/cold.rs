@@ -60,7 +60,8 @@ pub(crate) struct Cold {
     pub(crate) heard_at: Nanos,
     /// When payload last came; before any: when the connection came to stand.
     pub(crate) data_at: Nanos,
-    /// When the peer last took something, or data was sent while nothing was on its way.
+    /// When the peer last took something, or data was sent while nothing was on its way, or a
+    /// closed window was first asked about.
     pub(crate) progress_at: Nanos,
     /// Most segments that were on their way since the window was full last, and the number with
     /// which that time ends: a window that is not used does not grow.
@@ -190,6 +191,14 @@ impl Cold {
     /// How long sent data may stay unacknowledged, if the application has said so.
     pub(crate) fn user_timeout(&self) -> Option<Nanos> {
         self.options.user_timeout_ms.map(|ms| Nanos::from_millis(u64::from(ms.get())))
+    }
+
+    /// What a router said explains no silence that begins later: the peer was heard (as in Linux).
+    /// A flow about which one has said something is slow, so that every segment says so.
+    pub(crate) fn forget_unreachable(&mut self) {
+        if matches!(self.reason, CloseReason::Unreachable(_)) {
+            self.reason = CloseReason::Aborted;
+        }
     }
 
     /// Bytes of the receive ring.

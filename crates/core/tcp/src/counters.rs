@@ -30,6 +30,8 @@ counters! {
     fast,
     /// Handed on: the flow is not established, or something special is going on in it.
     punt_state,
+    /// Handed on: it came by another way than the last one.
+    punt_route,
     /// Handed on: flags other than ACK and PSH, or a congestion mark.
     punt_flags,
     /// Handed on: options other than the timestamps that were agreed on.
@@ -46,7 +48,8 @@ counters! {
     bad_checksum,
     /// Options that end in something that is none; what came before them counted.
     bad_options,
-    /// Dropped: the first of its flow, from an address that nobody can have, or that is elsewhere.
+    /// Dropped: from an address that nobody can have, or that is elsewhere: the first of its flow,
+    /// or one that came by another way than those before it.
     bad_source,
     /// Dropped: an older timestamp than one seen before (RFC 7323 section 5).
     old_timestamp,

@@ -200,7 +200,9 @@ impl Engine {
             return;
         };
         let fate = self.receive_slowly(now, index, &arrived, buffers, out);
-        if fate == Fate::Reuse {
+        if fate == Fate::Reuse && !self.may_take_over(index, &key, &arrived, out) {
+            self.enqueue(index);
+        } else if fate == Fate::Reuse {
             let floor = self.flows[index as usize].snd_nxt + 0xffff;
             self.shared.counters.time_wait_reused += 1;
             self.finish(index, CloseReason::Finished, out);
@@ -219,6 +221,11 @@ impl Engine {
         out: &mut O,
     ) -> Fate {
         let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        // Whoever may come by one way may not come by any: an answer would leave by it.
+        if arrived.route != flow.route && !out.may_come(&flow.key, arrived.route) {
+            self.shared.counters.bad_source += 1;
+            return Fate::Keep;
+        }
         let id = FlowId { index, generation: flow.generation };
         let was_half_open = flow.state == State::SynReceived;
         expire::catch_up(flow, cold, &self.shared);

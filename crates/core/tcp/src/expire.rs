@@ -72,8 +72,9 @@ fn life(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fa
 /// Whether the peer has not moved for so long that it counts as gone.
 fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
     let config = &shared.config;
-    if let Some(limit) = cold.user_timeout() {
-        return now.since(cold.progress_at) >= limit;
+    let user_timeout = cold.user_timeout();
+    if user_timeout.is_some_and(|limit| now.since(cold.progress_at) >= limit) {
+        return true;
     }
     match flow.state {
         State::SynSent => {
@@ -83,11 +84,22 @@ fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
         State::SynReceived => {
             cold.retries >= config.syn_ack_retries && !handshake::awaits_data(flow, cold)
         }
+        // While a connection is opened it is one limit more, afterwards the only one (as in Linux).
+        _ if user_timeout.is_some() => false,
         _ if flow.flags.has(Flags::ORPHAN) => {
             cold.retries >= config.retries.min(ORPHAN_RETRIES_MAX)
         }
+        _ if is_shut_upon(flow) => now.since(cold.heard_at) >= config.rto_max + config.rto_max,
         _ => cold.retries >= config.retries,
     }
+}
+
+/// Whether the peer has taken its window back under what is on its way. What is sent again then
+/// only asks whether it has opened, and a peer that answers may keep it shut for as long as it
+/// likes (RFC 9293 section 3.8.6.1); one that is silent for twice the longest timeout is gone, as
+/// in Linux.
+fn is_shut_upon(flow: &Flow) -> bool {
+    flow.snd_wnd == 0 && flow.state.is_synchronized() && !flow.flags.has(Flags::ORPHAN)
 }
 
 fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fate {
@@ -114,11 +126,16 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
         }
         Purpose::Persist => {
             let is_left = flow.flags.has(Flags::ORPHAN) && cold.rtt.backoff >= ORPHAN_RETRIES_MAX;
-            if is_left || (cold.probes > 0 && is_given_up_asking(cold, shared, now)) {
+            let is_shut = flow.usable() == 0;
+            if is_shut && cold.rtt.backoff == 0 {
+                // The first question: from now on nothing moves.
+                cold.progress_at = now;
+            }
+            if is_left || (is_shut && is_given_up_asking(cold, shared, now)) {
                 return Fate::Abort(CloseReason::TimedOut);
             }
             cold.rtt.backoff = cold.rtt.backoff.saturating_add(1);
-            if flow.usable() > 0 {
+            if !is_shut {
                 // It has waited long enough for more.
                 flow.flags.set(Flags::FORCE);
                 flow.flags.clear(Flags::MORE);
@@ -137,8 +154,10 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
                     Fate::Over(CloseReason::TimedOut)
                 };
             }
-            let is_first = cold.retries == 0;
-            cold.retries = cold.retries.saturating_add(1);
+            let is_first = cold.retries == 0 && cold.rtt.backoff == 0;
+            if !is_shut_upon(flow) {
+                cold.retries = cold.retries.saturating_add(1);
+            }
             cold.rtt.backoff = cold.rtt.backoff.saturating_add(1);
             shared.counters.timeouts += 1;
             if !flow.state.is_synchronized() {
@@ -173,12 +192,11 @@ const ORPHAN_RETRIES_MAX: u8 = 8;
 const RENEGING_MIN: Nanos = Nanos::from_millis(10);
 
 /// A closed window may stay closed for ever, as long as the peer says so (RFC 9293 section
-/// 3.8.6.1): only silence counts.
+/// 3.8.6.1): only silence counts, unless the application has said how long it waits (as in Linux).
 fn is_given_up_asking(cold: &Cold, shared: &Shared, now: Nanos) -> bool {
-    match cold.user_timeout() {
-        Some(limit) => now.since(cold.heard_at) >= limit,
-        None => cold.probes >= shared.config.retries,
-    }
+    let user_timeout = cold.user_timeout();
+    cold.probes >= shared.config.retries
+        || user_timeout.is_some_and(|limit| now.since(cold.progress_at) >= limit)
 }
 
 /// Leaves for later what [`arm`] would do now, if the wheel asks for the flow soon enough: most
@@ -238,6 +256,10 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
     let config = &shared.config;
     let user_timeout = cold.user_timeout();
     let timers = &mut cold.timers;
+    let is_left = flow.state == State::FinWait2 && flow.flags.has(Flags::ORPHAN);
+    if is_left && timers.life == Nanos::FAR_FUTURE {
+        timers.life = now + config.time_wait;
+    }
     if flow.sent.is_empty() {
         // Data that a window, CORK or an empty pool holds back: something has to bring it on.
         let is_waiting = (flow.unsent() > 0 || flow.fin_owed()) && flow.state.may_send();
@@ -246,6 +268,10 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
         } else if cold.purpose != Purpose::Persist || timers.retransmit == Nanos::FAR_FUTURE {
             cold.purpose = Purpose::Persist;
             timers.retransmit = now + cold.rtt.rto_backed_off(config);
+            if let Some(limit) = user_timeout.filter(|_| cold.rtt.backoff > 0) {
+                let last = (cold.progress_at + limit).max(now + Nanos(1));
+                timers.retransmit = timers.retransmit.min(last);
+            }
         }
         cold.rearm = false;
         return;

@@ -6,7 +6,7 @@
 use base::Nanos;
 use wire::tcp;
 
-use crate::acknowledge::{grow, settle, settle_oldest};
+use crate::acknowledge::{grow, is_newer, settle, settle_oldest};
 use crate::cold::Cold;
 use crate::data::{owe_ack, place, tell_readable};
 use crate::flow::{Flags, Flow};
@@ -20,6 +20,7 @@ use crate::{Counters, Seq};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Punt {
     State,
+    Route,
     Flags,
     Options,
     Order,
@@ -32,6 +33,7 @@ impl Punt {
     pub(crate) fn count(self, counters: &mut Counters) {
         *match self {
             Self::State => &mut counters.punt_state,
+            Self::Route => &mut counters.punt_route,
             Self::Flags => &mut counters.punt_flags,
             Self::Options => &mut counters.punt_options,
             Self::Order => &mut counters.punt_order,
@@ -64,6 +66,10 @@ pub(crate) fn receive<B: Buffers, O: Output>(
 ) -> Result<(), Punt> {
     if flow.flags.has(Flags::SLOW) {
         return Err(Punt::State);
+    }
+    // Whether the peer can be there at all is for the slow path to ask.
+    if incoming.route != flow.route {
+        return Err(Punt::Route);
     }
     if header.flags & !tcp::PSH != tcp::ACK || incoming.ecn & CE == CE {
         return Err(Punt::Flags);
@@ -102,15 +108,17 @@ pub(crate) fn receive<B: Buffers, O: Output>(
         return Err(Punt::Window);
     }
 
-    flow.route = incoming.route;
     flow.rcv_nxt += payload.len() as u32;
     // RFC 7323 section 4.3 (2): of what covers the last acknowledged number.
     if !sequence.is_after(flow.rcv_acked) {
         flow.ts_recent = clock;
     }
-    flow.snd_wnd = u32::from(header.window) << flow.snd_shift();
-    cold.snd_wnd_max = cold.snd_wnd_max.max(flow.snd_wnd);
-    flow.snd_wl1 = sequence;
+    let window = u32::from(header.window) << flow.snd_shift();
+    if is_newer(flow, sequence, ack, window) {
+        flow.snd_wnd = window;
+        cold.snd_wnd_max = cold.snd_wnd_max.max(window);
+        flow.snd_wl1 = sequence;
+    }
     cold.heard_at = turn.now;
     if acked > 0 {
         let segments = match settle_oldest(flow, cold, turn.shared, ack, turn.now) {
@@ -165,5 +173,6 @@ pub(crate) fn is_slow(flow: &Flow, cold: &Cold) -> bool {
         || flow.flags.has(Flags::ECHO_CONGESTION)
         || flow.flags.has(Flags::LAST_MARKED)
         || flow.flags.has(Flags::ORPHAN)
+        || matches!(cold.reason, crate::CloseReason::Unreachable(_))
         || flow.flags.has(Flags::ABORT)
 }

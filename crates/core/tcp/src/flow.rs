@@ -153,6 +153,9 @@ impl Flags {
             | Self::PACED.0,
     );
 
+    /// Urgent data, whichever way.
+    pub(crate) const EITHER_URGENT: Self = Self(Self::URGENT.0 | Self::URGENT_HEARD.0);
+
     /// What marks segments.
     pub(crate) const MARKING: Self = Self(Self::ECN.0 | Self::URGENT.0);
     /// What a look at the flow ends.
@@ -161,6 +164,17 @@ impl Flags {
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// All of them.
+    #[inline]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Those that were [all](Self::bits).
+    pub(crate) const fn of_bits(bits: u32) -> Self {
+        Self(bits)
     }
 
     #[inline]
@@ -274,6 +288,12 @@ impl Flow {
         self.shifts & 0xf
     }
 
+    /// Both at once, as they are kept.
+    #[inline]
+    pub(crate) const fn shifts(&self) -> u8 {
+        self.shifts
+    }
+
     /// Both at once; each at most 14.
     pub(crate) const fn set_shifts(&mut self, snd: u8, rcv: u8) {
         self.shifts = (snd << 4) | (rcv & 0xf);
@@ -311,6 +331,15 @@ impl Flow {
     #[inline]
     pub(crate) const fn fin_owed(&self) -> bool {
         self.flags.has(Flags::FIN_QUEUED) && !self.fin_sent()
+    }
+
+    /// Whether a silent peer may be asked if it is there: the end of a state that does not last has
+    /// the same timer, and a closed one has none.
+    #[inline]
+    pub(crate) const fn may_be_asked(&self) -> bool {
+        let does_not_last = matches!(self.state, State::TimeWait | State::Closed)
+            || (matches!(self.state, State::FinWait2) && self.flags.has(Flags::ORPHAN));
+        self.state.is_synchronized() && !does_not_last
     }
 
     /// What the peer's window still takes.

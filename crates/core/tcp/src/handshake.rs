@@ -78,15 +78,22 @@ pub(crate) fn learn(
     set_mss(flow, cold, config, options.mss);
 }
 
-/// The payload of a full segment, from what the peer takes.
+/// Sets the payload of a full segment, from what the peer takes.
 fn set_mss(flow: &mut Flow, cold: &mut Cold, config: &Config, peer: Option<u16>) {
     let default = if flow.key.is_ipv6() { DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
-    let mss = peer.unwrap_or(default).min(own_mss(config, &flow.key, &cold.options));
+    let peer_mss = peer.unwrap_or(default);
+    flow.mss = full_segment(flow, cold, config, peer_mss);
+    cold.search = pmtu::Search::new(flow, config, peer_mss);
+}
+
+/// The payload of a full segment to a peer that takes `peer_mss` bytes, by a path of which nothing
+/// is known.
+pub(crate) fn full_segment(flow: &Flow, cold: &Cold, config: &Config, peer_mss: u16) -> u16 {
+    let mss = peer_mss.min(own_mss(config, &flow.key, &cold.options));
     let options = if flow.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
     // A peer that announces next to nothing cannot make us send next to nothing a packet: below 48
     // headers only (Linux's tcp_min_snd_mss, CVE-2019-11479).
-    flow.mss = mss.max(MSS_MIN.get()).saturating_sub(options).max(1);
-    cold.search = pmtu::Search::new(flow, config, peer.unwrap_or(default));
+    mss.max(MSS_MIN.get()).saturating_sub(options).max(1)
 }
 
 /// The smallest MSS that is honoured.
@@ -150,6 +157,10 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
     }
     cold.purpose = Purpose::Retransmit;
     cold.timers.retransmit = turn.now + cold.rtt.rto_backed_off(&turn.shared.config);
+    if let Some(limit) = cold.user_timeout().filter(|_| cold.retries > 0) {
+        let last = (cold.progress_at + limit).max(turn.now + Nanos(1));
+        cold.timers.retransmit = cold.timers.retransmit.min(last);
+    }
     true
 }
 

@@ -210,8 +210,9 @@ pub trait Output {
     /// Takes an event.
     fn event(&mut self, event: Event);
 
-    /// Whether a packet that is of no flow may come from there by that route; if not, it is
-    /// dropped without an answer. It is asked about first packets only.
+    /// Whether a packet may come from there by that route; if not, it is dropped without an answer.
+    /// It is asked about packets that are of no flow, or came by another route than those of their
+    /// flow before.
     fn may_come(&self, _key: &FlowKey, _route: u32) -> bool {
         true
     }

@@ -1,6 +1,7 @@
 //! The path's MTU: what routers say about it (RFC 1191, RFC 8201), as far as they can be believed,
 //! and what longer segments find out (RFC 4821).
 
+use base::Nanos;
 use wire::tcp;
 
 use crate::cold::Cold;
@@ -9,7 +10,7 @@ use crate::options::TIMESTAMPS_BYTES;
 use crate::recovery::Phase;
 use crate::scoreboard::Scoreboard;
 use crate::shared::Shared;
-use crate::{Config, Seq, fast};
+use crate::{Config, Seq, fast, handshake};
 
 /// Whoever says that an IPv4 path carries less is not believed (Linux's min_pmtu): a liar could
 /// make us send next to nothing a packet.
@@ -34,9 +35,8 @@ pub(crate) fn too_big(
         return false;
     }
     flow.mss = mss;
-    cold.search.high = cold.search.high.min(mss + header_bytes(flow));
+    cold.search.narrow(mss + header_bytes(flow));
     cold.search.low = cold.search.low.min(cold.search.high);
-    cold.search.bytes = 0;
     let board = &mut cold.board;
     if board.mark_longer_lost(&mut shared.sent, &flow.sent, u32::from(mss)) > 0 {
         cold.recovery.recut(&mut flow.window, flow.snd_nxt);
@@ -51,12 +51,18 @@ pub(crate) fn too_big(
 pub(crate) struct Search {
     low: u16,
     high: u16,
+    /// The MSS that the peer has announced, or is taken to have.
+    peer_mss: u16,
     /// Payload of the probe that is on its way; zero: none is.
     bytes: u16,
-    /// Its first number.
+    /// Its first number; while none is on its way, the minute since which `high` is less than was
+    /// hoped for (zero: since the last look).
     start: Seq,
 }
 
+/// What is known to be too long is tried again after so many minutes, for the path may be another
+/// one by then (RFC 1191 section 6.3, RFC 4821 section 7.3; Linux's mtu_expires).
+const NARROW_FOR_MIN: u32 = 10;
 /// A difference that is not worth a probe.
 const DIFFERENCE_MIN: u16 = 8;
 /// A smaller window says that the path is too slow to care.
@@ -74,13 +80,23 @@ fn header_bytes(flow: &Flow) -> u16 {
     ip_bytes + tcp::MIN_HEADER_BYTES + stamps
 }
 
+/// The longest packet that may be found to arrive at a peer that takes `peer_mss` bytes.
+fn hoped_for(flow: &Flow, config: &Config, peer_mss: u16) -> u16 {
+    config.mtu.min(peer_mss.saturating_add(header_bytes(flow)))
+}
+
 impl Search {
     /// What is to be found out about the path to a peer that takes `peer_mss` bytes.
     pub(crate) fn new(flow: &Flow, config: &Config, peer_mss: u16) -> Self {
-        let headers = header_bytes(flow);
-        let high = config.mtu.min(peer_mss.saturating_add(headers));
+        let high = hoped_for(flow, config, peer_mss);
         let low = if config.mtu_probing { config.mtu_floor.min(high) } else { high };
-        Self { low, high, bytes: 0, start: Seq(0) }
+        Self { low, high, peer_mss, ..Self::default() }
+    }
+
+    /// A packet of more than `high` bytes does not arrive.
+    fn narrow(&mut self, high: u16) {
+        self.high = self.high.min(high);
+        (self.bytes, self.start) = (0, Seq(0));
     }
 
     /// Whether there is something left to find out, and no probe is on its way.
@@ -132,15 +148,40 @@ pub(crate) fn is_lost(flow: &Flow, cold: &Cold, shared: &Shared) -> bool {
 pub(crate) fn settle(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared) {
     let Search { bytes, start, .. } = cold.search;
     if !flow.snd_una.is_before(start + u32::from(bytes)) {
-        // The window counts segments: as many bytes as before.
-        let scaled = u64::from(flow.window.segments) * u64::from(flow.mss) / u64::from(bytes);
-        flow.window.segments = u32::try_from(scaled).unwrap_or(u32::MAX).max(1);
         cold.search.low = bytes + header_bytes(flow);
-        cold.search.bytes = 0;
-        flow.mss = bytes;
+        (cold.search.bytes, cold.search.start) = (0, Seq(0));
+        widen(flow, bytes);
         shared.counters.paths_widened += 1;
     } else if is_lost(flow, cold, shared) {
-        cold.search.high = bytes + header_bytes(flow) - 1;
-        cold.search.bytes = 0;
+        cold.search.narrow(bytes + header_bytes(flow) - 1);
+    }
+}
+
+/// Segments are longer from now on. The window counts them: as many bytes as before.
+fn widen(flow: &mut Flow, mss: u16) {
+    let scaled = u64::from(flow.window.segments) * u64::from(flow.mss) / u64::from(mss.max(1));
+    flow.window.segments = u32::try_from(scaled).unwrap_or(u32::MAX).max(1);
+    flow.mss = mss;
+}
+
+/// Forgets after a while what the path did not carry: who searches goes on searching, all others
+/// send segments as at the start. If they are still too long, a router says so again.
+pub(crate) fn age(flow: &mut Flow, cold: &mut Cold, config: &Config, now: Nanos) {
+    let search = &mut cold.search;
+    let hoped_for = hoped_for(flow, config, search.peer_mss);
+    if search.high >= hoped_for || search.is_probing() {
+        return;
+    }
+    let minute = ((now.0 / 60_000_000_000) as u32).max(1);
+    if search.start == Seq(0) {
+        search.start = Seq(minute);
+    }
+    if Seq(minute).since(search.start) <= NARROW_FOR_MIN {
+        return;
+    }
+    search.high = hoped_for;
+    if !config.mtu_probing {
+        search.low = search.high;
+        widen(flow, handshake::full_segment(flow, cold, config, cold.search.peer_mss));
     }
 }

@@ -176,7 +176,9 @@ impl Recovery {
             may_be_late && (matches!(self.phase, Phase::Open | Phase::Marked) || !is_first);
         if self.phase != Phase::Timeout || is_first {
             let before = (window.segments, window.threshold);
-            if self.phase == Phase::Open {
+            // RFC 5681 equation 4: once for what is on its way, and again when something of it is
+            // lost that this timer has not sent before; not while the same is lost once more.
+            if matches!(self.phase, Phase::Open | Phase::Timeout) {
                 window.threshold = control.reduce(window, Cause::Loss);
                 self.remember(before, una);
             }

@@ -6,17 +6,10 @@
 
 use std::fmt;
 
-use base::Nanos;
 use wire::FlowKey;
 
-use crate::cold::Cold;
-use crate::emit::stamp;
+use crate::Seq;
 use crate::engine::Span;
-use crate::flow::{Flags, Flow, State};
-use crate::{Engine, FlowId, Seq};
-
-/// Bytes that timestamps take of every segment's payload: what the peer's MSS does not count.
-const TIMESTAMPS_BYTES: u16 = 12;
 
 /// A connection at one moment. Out-of-order data is not part of it: the peer sends that again
 /// (RFC 2018 section 8).
@@ -91,67 +84,3 @@ impl fmt::Display for NoRepair {
 }
 
 impl std::error::Error for NoRepair {}
-
-impl Engine {
-    /// What another TCP must know to go on with the flow as it is at `now`.
-    ///
-    /// # Errors
-    /// It cannot, for the reason given.
-    pub fn repair(&self, id: FlowId, now: Nanos) -> Result<Repair, NoRepair> {
-        let (flow, cold) = self.flow(id).ok_or(NoRepair::Gone)?;
-        plan(flow, cold, now)
-    }
-}
-
-fn plan(flow: &Flow, cold: &Cold, now: Nanos) -> Result<Repair, NoRepair> {
-    let has_peer_closed = match flow.state {
-        State::Established | State::FinWait1 | State::FinWait2 => false,
-        State::CloseWait | State::Closing | State::LastAck => true,
-        State::TimeWait | State::Closed => return Err(NoRepair::Gone),
-        State::SynSent | State::SynReceived => return Err(NoRepair::NotEstablished),
-    };
-    if flow.flags.has(Flags::ABORT) {
-        return Err(NoRepair::NotEstablished);
-    }
-    let is_urgent_out = flow.flags.has(Flags::URGENT) && cold.snd_up.is_after(flow.snd_una);
-    let is_urgent_in = flow.flags.has(Flags::URGENT_HEARD) && !cold.rcv_up.is_before(flow.rcv_read);
-    if is_urgent_out || is_urgent_in {
-        return Err(NoRepair::Urgent);
-    }
-    let place = |at: Seq, ring_bytes: u32| (at.0 & ring_bytes.wrapping_sub(1)) as usize;
-    let queued = flow.queued();
-    let has_timestamps = flow.flags.has(Flags::TIMESTAMPS);
-    // Of ours the peer may have acknowledged the FIN; of the peer's we have.
-    let send_first = flow.snd_una.earlier(flow.snd_end);
-    let received_end = Seq(flow.rcv_nxt.0.wrapping_sub(u32::from(has_peer_closed)));
-    // The edge that was promised is what counts: the peer may send up to it.
-    let rcv_wup = flow.rcv_acked.earlier(received_end);
-    let edge = flow.rcv_adv.later(flow.rcv_nxt);
-    Ok(Repair {
-        key: flow.key,
-        send_first,
-        queued: Span { at: place(send_first, cold.send_ring()), bytes: queued },
-        sent_bytes: flow.snd_nxt.since(flow.snd_una).min(queued),
-        receive_first: flow.rcv_read.earlier(received_end),
-        unread: Span {
-            at: place(flow.rcv_read, cold.receive_ring()),
-            bytes: received_end.since(flow.rcv_read.earlier(received_end)),
-        },
-        has_peer_closed,
-        is_shut: flow.flags.has(Flags::FIN_QUEUED),
-        window: RepairWindow {
-            snd_wl1: flow.snd_wl1.earlier(received_end),
-            snd_wnd: flow.snd_wnd,
-            snd_wnd_max: cold.snd_wnd_max.max(flow.snd_wnd),
-            rcv_wnd: edge.since(rcv_wup),
-            rcv_wup,
-        },
-        mss: flow.mss + if has_timestamps { TIMESTAMPS_BYTES } else { 0 },
-        shifts: match flow.flags.has(Flags::SCALING) {
-            true => [flow.snd_shift(), flow.rcv_shift()],
-            false => [0, 0],
-        },
-        timestamp: has_timestamps.then(|| stamp(flow, now)),
-        sack: flow.flags.has(Flags::SACK),
-    })
-}

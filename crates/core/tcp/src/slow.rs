@@ -125,14 +125,15 @@ fn in_syn_sent<B: Buffers, O: Output>(
     let has_ecn = wants_ecn && ecn_bits == if has_ack { agreed } else { offered };
     let (header, options) = (&arrived.header, &arrived.options);
     handshake::learn(flow, cold, &turn.shared.config, header, options, has_ecn);
-    flow.route = arrived.route;
     cold.heard_at = turn.now;
     if !has_ack {
-        // Both have opened at once (RFC 9293 figure 8).
+        // Both have opened at once (RFC 9293 figure 8). Anybody can say so: our answer goes where
+        // our SYN went.
         flow.state = State::SynReceived;
         flow.flags.set(Flags::SYN_OWED);
         return Fate::Keep;
     }
+    flow.route = arrived.route;
     connect(turn, id, flow, cold);
     flow.flags.set(Flags::ACK_NOW);
     // Data on a SYN-ACK is the peer's to repeat: it comes before its sender knows of a window.
@@ -163,7 +164,6 @@ fn synchronized<B: Buffers, O: Output>(
     if let Some(fate) = check_age_and_window(turn, flow, cold, arrived) {
         return fate;
     }
-    flow.route = arrived.route;
     if arrived.has(tcp::RST) {
         if sequence == flow.rcv_nxt || arrived.is_reset_after_fin(flow) {
             return Fate::Over(match flow.state {
@@ -204,14 +204,22 @@ fn synchronized<B: Buffers, O: Output>(
         }
         connect(turn, id, flow, cold);
     }
-    if acknowledge::judge(flow, cold, ack) == Verdict::Impossible {
-        turn.shared.counters.bad_ack += 1;
-        challenge(flow, cold, turn.shared, turn.now);
-        return Fate::Keep;
+    match acknowledge::judge(flow, cold, ack) {
+        Verdict::Impossible => {
+            turn.shared.counters.bad_ack += 1;
+            challenge(flow, cold, turn.shared, turn.now);
+            return Fate::Keep;
+        }
+        Verdict::Old => {}
+        // Only now: who has guessed a number in the window must not hear the right ones.
+        Verdict::Good => flow.route = arrived.route,
     }
     note_timestamp(flow, arrived);
     cold.heard_at = now;
     cold.probes = 0;
+    if !flow.flags.has(Flags::ABORT) {
+        cold.forget_unreachable();
+    }
     if let Some(fate) = take_ack(turn, id, flow, cold, arrived) {
         return fate;
     }

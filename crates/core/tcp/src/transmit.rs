@@ -121,6 +121,7 @@ pub(crate) fn run<B: Buffers, O: Output>(
     if cold.search.is_probing() {
         pmtu::settle(flow, cold, turn.shared);
     }
+    pmtu::age(flow, cold, &turn.shared.config, turn.now);
     if flow.state.may_send() {
         let mut sent = 0;
         if flow.flags.has(Flags::TAIL_PROBE) && !tail_probe(turn, id, flow, cold) {
@@ -269,13 +270,13 @@ fn wake_up(now: Nanos, flow: &mut Flow, cold: &mut Cold, config: &Config) {
     let idle = now.since(cold.progress_at);
     cold.progress_at = now;
     cold.congestion.idled(idle);
+    // Nothing was on its way, so that only questions to a closed window can have made it longer:
+    // what leaves now was not lost so often.
+    cold.rtt.backoff = 0;
     // No timeout is shorter, so this is all for whoever was not silent for long.
     if idle < config.rto_min {
         return;
     }
-    // Nothing was on its way, so that only questions to a closed window can have made it longer:
-    // what leaves now was not lost so often.
-    cold.rtt.backoff = 0;
     if !config.slow_start_after_idle {
         return;
     }
@@ -345,6 +346,7 @@ fn tail_probe<B: Buffers, O: Output>(
     flow: &mut Flow,
     cold: &mut Cold,
 ) -> bool {
+    let next = flow.snd_nxt;
     let has_new = (flow.unsent() > 0 || flow.fin_owed())
         && flow.usable() > 0
         && turn.shared.may_send(flow, cold);
@@ -359,13 +361,19 @@ fn tail_probe<B: Buffers, O: Output>(
         if matches!(step, Step::Full) {
             return false;
         }
-    } else if let Some(last) = flow.sent.last()
-        && !again(turn, id, flow, cold, last)
-    {
-        return false;
+    } else if let Some(last) = flow.sent.last() {
+        if !again(turn, id, flow, cold, last) {
+            return false;
+        }
+    } else {
+        // All was acknowledged since: there is nothing to probe, and no answer to wait for.
+        flow.flags.clear(Flags::TAIL_PROBE);
+        return true;
     }
     flow.flags.clear(Flags::TAIL_PROBE);
-    turn.shared.counters.tail_probes += 1;
+    // What its pace holds back is no probe, but the next that runs out is the timeout (as in
+    // Linux).
+    turn.shared.counters.tail_probes += u64::from(!has_new || flow.snd_nxt != next);
     cold.recovery.probe_sent(flow.snd_nxt, !has_new);
     debug_assert!(flow.state != State::TimeWait, "nothing is on its way in TIME-WAIT");
     true

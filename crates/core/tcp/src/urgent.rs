@@ -41,3 +41,11 @@ pub(crate) fn note<B, O: Output>(
     flow.flags.set(Flags::URGENT_HEARD);
     turn.out.event(Event::Urgent { flow: id });
 }
+
+/// The application has read: a mark that it has read past is none any more. Kept, it would lie
+/// ahead of what is read again once the numbers have gone around half their circle.
+pub(crate) fn forget_read(flow: &mut Flow, cold: &Cold) {
+    if cold.rcv_up.is_before(flow.rcv_read) {
+        flow.flags.clear(Flags::URGENT_HEARD);
+    }
+}

@@ -1,9 +1,7 @@
 //! Callers whom nobody takes: they wait and try again, as before a Linux with a full backlog.
 
-mod support;
-
-use support::connection::{new_reno, plain};
-use support::script::Script;
+use crate::support::connection::{new_reno, plain};
+use crate::support::script::Script;
 use tcp::{FlowOptions, State};
 
 fn listening() -> Script {

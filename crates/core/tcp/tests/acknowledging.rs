@@ -1,9 +1,7 @@
 //! When what has come is acknowledged: with an answer, when it was read, or late.
 
-mod support;
-
-use support::connection::{accepted, new_reno, plain};
-use support::script::Script;
+use crate::support::connection::{accepted, new_reno, plain};
+use crate::support::script::Script;
 use tcp::{Config, FlowOptions};
 
 /// A connection whose first segments, which are acknowledged at once, have come and gone. Returns

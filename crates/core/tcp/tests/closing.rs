@@ -1,8 +1,7 @@
 //! One script for each rule of closing a connection.
 
-mod support;
-
-use support::connection::{accepted, closed};
+use crate::support::connection::{accepted, closed};
+use crate::support::script::Script;
 use tcp::{CloseReason, State};
 
 #[test]
@@ -108,4 +107,63 @@ fn a_new_syn_may_have_a_name_in_time_wait_and_an_old_one_may_not() {
     script.inject("S 1000000:1000000 win 65535 <mss 1000>");
     script.expect(&["S. 0:0 ack 1000001 win 65535 <mss 1460>"]);
     assert_eq!(script.host.engine.counters().time_wait_reused, 1);
+}
+
+/// A connection that we have closed first, in TIME-WAIT.
+fn in_time_wait() -> Script {
+    let mut script = accepted();
+    let flow = script.flow();
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    script.expect(&["F. 1:1 ack 1 win 65535"]);
+    script.inject("F. 1:1 ack 2 win 65535");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    script
+}
+
+#[test]
+fn a_syn_that_nobody_listens_for_does_not_end_time_wait() {
+    let mut script = in_time_wait();
+    let listener = script.listener.expect("somebody listens");
+    script.host.engine.unlisten(listener);
+    script.inject("S 1000000:1000000 win 65535 <mss 1000>");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    assert_eq!(script.host.engine.flows_in_use(), 1, "the name is free before its time");
+    assert_eq!(script.host.engine.counters().time_wait_reused, 0);
+}
+
+#[test]
+fn a_syn_for_which_a_backlog_has_no_room_does_not_end_time_wait_and_comes_again() {
+    let mut script = in_time_wait();
+    script.host.sink.is_full = true;
+    let syn = "S 1000000:1000000 win 65535 <mss 1000>";
+    script.inject(syn);
+    script.expect(&[]);
+    assert_eq!(script.host.engine.flows_in_use(), 1, "the name is free before its time");
+    script.host.sink.is_full = false;
+    script.wait_ms(1000);
+    script.inject(syn);
+    script.expect(&["S. 0:0 ack 1000001 win 65535 <mss 1460>"]);
+}
+
+#[test]
+fn an_abort_does_not_end_time_wait() {
+    // RFC 1337, as in Linux: what is through cannot be aborted, and its name stays taken.
+    let mut script = accepted();
+    let flow = script.flow();
+    script.host.engine.shutdown(flow).unwrap();
+    script.expect(&["F. 1:1 ack 1 win 65535"]);
+    script.inject("F. 1:1 ack 2 win 65535");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    script.expect_state(State::TimeWait);
+    script.host.engine.abort(flow).unwrap();
+    script.expect(&[]);
+    // Its program is through with it, and its number void.
+    assert_eq!(closed(&mut script), Some(CloseReason::Finished));
+    assert_eq!(script.host.engine.state(flow), None);
+    script.wait_ms(58_000);
+    assert_eq!(script.host.engine.flows_in_use(), 1);
+    script.inject("F. 1:1 ack 2 win 65535");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    script.wait_ms(61_000);
+    assert_eq!(script.host.engine.flows_in_use(), 0);
 }

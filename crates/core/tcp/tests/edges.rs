@@ -1,10 +1,8 @@
 //! Where a number too far by one, or counted from the wrong place, would show: the edges of windows
 //! and rings, and what waits when nothing does.
 
-mod support;
-
+use crate::support::script::Script;
 use base::Nanos;
-use support::script::Script;
 use tcp::{Algorithm, Config, FlowOptions};
 use wire::tcp::Header;
 
@@ -66,6 +64,33 @@ fn a_window_that_came_before_its_turn_is_not_taken_back_by_an_older_one() {
     script.expect(&["P. 1:1001 ack 11 win 65525"]);
     let info = script.host.engine.info(script.flow()).expect("it stands");
     assert_eq!(info.snd_wnd, 5000);
+}
+
+#[test]
+fn of_two_acknowledgements_of_the_same_the_one_with_less_window_was_overtaken() {
+    // As in Linux. Only a window of zero says that its owner takes it back.
+    let mut script = Script::accepted(plain(), new_reno());
+    let window = |script: &Script| script.host.engine.info(script.flow()).map(|info| info.snd_wnd);
+    script.inject(". 1:1 ack 1 win 4000");
+    script.inject(". 1:1 ack 1 win 5000");
+    assert_eq!(window(&script), Some(65_535));
+    script.write(1000);
+    script.expect(&["P. 1:1001 ack 1 win 65535"]);
+    script.inject(". 1:1 ack 1001 win 1000");
+    script.inject(". 1:1 ack 1001 win 3000");
+    script.inject(". 1:1 ack 1001 win 2000");
+    assert_eq!(window(&script), Some(3000));
+    script.write(4000);
+    script.expect(&[
+        ". 1001:2001 ack 1 win 65535",
+        ". 2001:3001 ack 1 win 65535",
+        ". 3001:4001 ack 1 win 65535",
+    ]);
+    script.inject(". 1:1 ack 1001 win 0");
+    assert_eq!(window(&script), Some(0));
+    // What is sent later says more, whatever it says.
+    script.inject("P. 1:11 ack 1001 win 2500");
+    assert_eq!(window(&script), Some(2500));
 }
 
 /// A listener whose ring of 4096 bytes is filled to the last byte, with a FIN behind that.

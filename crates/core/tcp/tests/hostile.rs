@@ -1,15 +1,13 @@
 //! Whatever comes in, in whatever state: no panic, no loop, no leak, and no byte delivered that the
 //! honest peer did not send as long as nobody has guessed its numbers.
 
-mod support;
-
 use std::num::NonZeroU8;
 
+use crate::support::Packet;
+use crate::support::script::{PEER_START, Script, content};
 use proptest::prelude::*;
-use support::Packet;
-use support::script::{PEER_START, Script, content};
 use tcp::Algorithm::{self, Cubic, Dctcp, NewReno, Timely};
-use tcp::{Config, FlowOptions, KeepAlive, Seq};
+use tcp::{Config, Event, FlowId, FlowOptions, KeepAlive, Seq};
 
 /// What the attacker, the peer and the application do.
 #[derive(Clone, Debug)]
@@ -147,6 +145,14 @@ fn numbers(packets: &[Packet], known: (u32, u32)) -> (u32, u32) {
     })
 }
 
+/// Connections that the application hears of.
+fn connected(script: &mut Script) -> impl Iterator<Item = FlowId> {
+    script.events().into_iter().filter_map(|event| match event {
+        Event::Connected { flow, .. } => Some(flow),
+        _ => None,
+    })
+}
+
 fn run(is_client: bool, is_accepted: bool, congestion: Algorithm, steps: &[Step]) {
     let mut script = Script::new(config(), FlowOptions { congestion, ..options() });
     if is_client {
@@ -161,6 +167,8 @@ fn run(is_client: bool, is_accepted: bool, congestion: Algorithm, steps: &[Step]
         script.inject(". 1:1 ack 1 win 1000 <TS 2 100>");
     }
     let mut known = numbers(&script.take_packets(), (PEER_START.wrapping_add(1), 0));
+    // All that the application was told of, or has opened: it has to end each.
+    let mut told = Vec::from_iter(script.flow);
     for step in steps {
         let flow = script.flow;
         match step {
@@ -230,22 +238,21 @@ fn run(is_client: bool, is_accepted: bool, congestion: Algorithm, steps: &[Step]
             })),
             Step::Abort => drop(flow.map(|flow| script.host.engine.abort(flow))),
         }
-        script.events();
+        told.extend(connected(&mut script));
         known = numbers(&script.take_packets(), known);
-        script.events();
+        told.extend(connected(&mut script));
         let (sent, ranges) = script.host.engine.records_in_use();
         assert!(sent <= 16 + 2 && ranges <= 4 + 2, "{sent} {ranges}");
     }
     // Whatever happened: once everything is aborted, or has given up, nothing is left.
-    if let Some(flow) = script.flow {
-        let _ = script.host.engine.abort(flow);
+    for wait_ms in [3_000_000, 100_000] {
+        for flow in told.drain(..) {
+            // An error: it is over.
+            let _ = script.host.engine.abort(flow);
+        }
+        script.wait_ms(wait_ms);
+        told.extend(connected(&mut script));
     }
-    script.wait_ms(3_000_000);
-    script.events();
-    if let Some(flow) = script.flow {
-        let _ = script.host.engine.abort(flow);
-    }
-    script.wait_ms(100_000);
     assert_eq!(script.host.engine.flows_in_use(), 0);
     assert_eq!(script.host.engine.records_in_use(), (0, 0));
 }

@@ -1,11 +1,9 @@
 //! Connections that nobody here has any more take no place from those that somebody wants.
 
-mod support;
-
-use base::Nanos;
-use support::Host;
-use support::script::Script;
-use tcp::{Config, Event, FlowId, FlowOptions, State};
+use crate::support::Host;
+use crate::support::script::Script;
+use base::{FlowGroup, Nanos};
+use tcp::{Config, Detached, Event, FlowId, FlowOptions, State};
 
 const FLOWS_MAX: u32 = 4;
 
@@ -147,4 +145,63 @@ fn a_peer_that_comes_again_with_an_older_number_has_its_connection_with_the_next
     script.wait_ms(1000);
     script.inject("S 0:0 win 65535 <mss 1000>");
     script.expect(&["S. 0:0 ack 1 win 65535 <mss 1460>"]);
+}
+
+/// An engine of four places that has one flow which somebody has.
+fn with_one_flow(number: u8) -> (World, Host, FlowId) {
+    let mut world = World::new();
+    let (client, flow, accepted) = world.connect(number);
+    assert!(accepted.is_some(), "it stands");
+    (world, client, flow)
+}
+
+fn give_up_all(world: &mut World) -> Detached {
+    let mut detached = Detached::default();
+    world.server.engine.detach_group(FlowGroup(0), 1, |_| true, &mut detached);
+    detached
+}
+
+#[test]
+fn flows_that_move_get_the_places_of_time_wait() {
+    let mut full = World::new();
+    for number in 0..FLOWS_MAX as u8 {
+        full.come_and_go(number);
+    }
+    let (mut home, mut client, flow) = with_one_flow(100);
+    let mut detached = give_up_all(&mut home);
+    let mut moved = 0;
+    full.now = full.now.max(home.now);
+    let taken = full.server.engine.attach_group(full.now, &mut detached, |_, _| moved += 1);
+    assert_eq!((taken, moved), (Ok(()), 1));
+    assert_eq!(full.server.engine.counters().time_wait_evicted, 1, "one was enough");
+    // It goes on.
+    full.carry(&mut client);
+    client.write(flow, b"hello");
+    full.carry(&mut client);
+    assert!(full.server.sink.events.iter().any(|event| matches!(event, Event::Readable { .. })));
+}
+
+#[test]
+fn time_wait_that_moves_takes_no_place_from_what_somebody_has() {
+    // Three that somebody has, and three that only wait.
+    let mut home = World::new();
+    home.come_and_go(1);
+    home.come_and_go(2);
+    home.come_and_go(3);
+    let (_one, _, accepted) = home.connect(4);
+    assert!(accepted.is_some());
+    let mut there = World::new();
+    there.come_and_go(11);
+    let living = [there.connect(12), there.connect(13)];
+    assert!(living.iter().all(|(.., accepted)| accepted.is_some()));
+    let mut detached = give_up_all(&mut home);
+    assert_eq!(detached.len(), 4);
+    let mut moved = 0;
+    let now = home.now.max(there.now);
+    let taken = there.server.engine.attach_group(now, &mut detached, |_, _| moved += 1);
+    assert_eq!(taken, Ok(()));
+    let engine = &there.server.engine;
+    let counters = engine.counters();
+    // One place was free: it is for the one that somebody has.
+    assert_eq!((moved, counters.time_wait_evicted, engine.flows_in_use()), (1, 3, 4));
 }

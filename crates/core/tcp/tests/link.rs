@@ -3,13 +3,11 @@
 //! Whatever the link does short of losing everything: each byte arrives once and in order, both
 //! sides end, all memory comes back, and whenever something is outstanding there is a deadline.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{Host, Packet};
 use base::{FlowGroup, Nanos};
 use proptest::prelude::*;
-use support::{Host, Packet};
 use tcp::{Algorithm, CloseReason, Config, Detached, Engine, Event, FlowId, FlowOptions};
 
 /// A generator that is the same everywhere (SplitMix64).

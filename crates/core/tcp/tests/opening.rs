@@ -1,9 +1,7 @@
 //! One script for each rule of opening a connection.
 
-mod support;
-
-use support::connection::{closed, new_reno, plain};
-use support::script::Script;
+use crate::support::connection::{closed, new_reno, plain};
+use crate::support::script::Script;
 use tcp::{CloseReason, Config, State};
 
 #[test]
@@ -111,4 +109,27 @@ fn what_belongs_to_nobody_is_reset_and_a_reset_is_not_answered() {
     script.expect(&["R 17:17"]);
     script.inject("R 5:5 win 100");
     script.expect(&[]);
+}
+
+#[test]
+fn a_cookie_of_another_engine_is_taken_where_its_name_has_moved_to() {
+    // Nothing is kept of it that could move along.
+    for is_expected in [true, false] {
+        let mut home = Script::new(Config::default(), new_reno());
+        home.listen(0);
+        home.inject("S 0:0 win 65535 <mss 1400,sackOK,TS 7 0,nop,wscale 6>");
+        let packets = home.take_packets();
+        home.print(&packets[0]);
+        let answer = home.parse(". 1:1 ack 1 win 1000 <TS 8 100>", |byte| byte);
+        // It has the same secret.
+        let mut there = Script::new(Config::default(), new_reno());
+        there.listen(8);
+        if is_expected {
+            there.host.engine.expect_cookies(there.now);
+        }
+        there.host.receive(there.now, &answer);
+        let stands = there.host.engine.flows_in_use() == 1;
+        assert_eq!(stands, is_expected);
+        assert_eq!(there.host.engine.counters().cookies_accepted, u64::from(is_expected));
+    }
 }

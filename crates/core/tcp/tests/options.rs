@@ -1,9 +1,7 @@
 //! Options that no honest peer sends: of length zero or one, cut off, of a wrong length, repeated.
 //! What comes before the first that is none counts, of what comes twice the last (as in Linux).
 
-mod support;
-
-use support::script::Script;
+use crate::support::script::Script;
 use tcp::{Algorithm, Config, FlowOptions};
 
 fn new_reno() -> FlowOptions {

@@ -1,10 +1,8 @@
 //! Paths that carry segments out of order: how long the sender waits for late ones, and how its
 //! window grows meanwhile.
 
-mod support;
-
-use support::connection::{new_reno, plain};
-use support::script::Script;
+use crate::support::connection::{new_reno, plain};
+use crate::support::script::Script;
 use tcp::{Config, FlowInfo};
 
 fn info(script: &Script) -> FlowInfo {

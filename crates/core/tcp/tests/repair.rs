@@ -1,13 +1,11 @@
 //! What a record for another TCP says, over a link that loses and reorders, in virtual time.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::connection::{accepted, with_timestamps};
+use crate::support::{Host, Packet};
 use base::Nanos;
 use proptest::prelude::*;
-use support::connection::{accepted, with_timestamps};
-use support::{Host, Packet};
 use tcp::{Config, Engine, Event, FlowId, FlowOptions, NoRepair, Repair, State};
 
 /// A generator that is the same everywhere (SplitMix64).

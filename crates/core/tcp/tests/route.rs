@@ -1,9 +1,7 @@
 //! How segments find their flow, and how answers leave the way that segments came.
 
-mod support;
-
+use crate::support::script::Script;
 use base::FlowHash;
-use support::script::Script;
 use tcp::{Config, FlowOptions, Incoming};
 use wire::checksum::Sum;
 
@@ -36,17 +34,90 @@ fn answers_leave_by_the_route_of_the_last_segment_that_was_accepted() {
     assert_eq!(routes(&mut script), [2], "the flow has just come to stand");
     script.route = 3;
     script.inject("P. 1:1001 ack 101 win 65535");
+    assert_eq!(routes(&mut script), [3], "by way of the slow path, since it is another route");
+    script.inject("P. 1001:2001 ack 101 win 65535");
     assert_eq!(routes(&mut script), [3], "by way of the fast path");
-    assert_eq!(script.host.engine.counters().fast, 1);
+    let counters = script.host.engine.counters();
+    assert_eq!((counters.fast, counters.punt_route), (1, 1));
     script.route = 4;
-    script.inject("P. 2001:3001 ack 101 win 65535");
-    assert_eq!(routes(&mut script), [4], "by way of the slow path");
+    script.inject("P. 3001:4001 ack 101 win 65535");
+    assert_eq!(routes(&mut script), [4], "before its turn");
     script.route = 5;
     script.inject("P. 900001:901001 ack 101 win 65535");
     assert_eq!(routes(&mut script), [4], "a segment outside the window changes nothing");
     script.host.engine.set_route(script.flow(), 6).unwrap();
     script.write(100);
     assert_eq!(routes(&mut script), [6], "by word of the caller");
+}
+
+#[test]
+fn who_guesses_a_number_in_the_window_hears_neither_the_challenge_nor_what_is_sent() {
+    // RFC 5961: a challenge names the numbers that only the peer is to know.
+    let guesses = [
+        "R 5000:5000 win 0",
+        "S 5000:5000 win 65535",
+        "P. 5000:5010 ack 900000 win 65535",
+        "P 5000:5010 win 65535",
+    ];
+    for guess in guesses {
+        let mut script = script();
+        script.route = 1;
+        script.listen(8);
+        script.inject("S 0:0 win 65535 <mss 1000,sackOK>");
+        assert_eq!(routes(&mut script), [1]);
+        script.inject(". 1:1 ack 1 win 65535");
+        script.route = 2;
+        script.inject(guess);
+        script.write(100);
+        let routes = routes(&mut script);
+        assert!(
+            !routes.is_empty() && routes.iter().all(|route| *route == 1),
+            "{guess}: {routes:?}"
+        );
+    }
+}
+
+#[test]
+fn what_comes_by_a_route_that_does_not_lead_to_the_peer_is_of_no_connection() {
+    let mut script = script();
+    script.route = 1;
+    script.host.sink.elsewhere = Some(2);
+    script.listen(8);
+    script.inject("S 0:0 win 65535 <mss 1000,sackOK>");
+    assert_eq!(routes(&mut script), [1]);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.route = 2;
+    // All numbers are right.
+    for segment in ["P. 1:11 ack 1 win 65535", "F. 1:1 ack 1 win 65535", "R 1:1 win 0"] {
+        script.inject(segment);
+    }
+    let flow = script.flow();
+    assert_eq!(script.host.engine.readable(flow).bytes, 0);
+    assert_eq!(script.host.engine.counters().bad_source, 3);
+    script.expect_state(tcp::State::Established);
+    script.write(100);
+    assert_eq!(routes(&mut script), [1]);
+}
+
+#[test]
+fn a_stranger_who_opens_in_the_peers_name_is_not_answered_by_the_way_he_came() {
+    let mut script = script();
+    let (peer, local) = (script.key.source(), script.key.destination());
+    let engine = &mut script.host.engine;
+    let flow = engine.connect(script.now, local, peer, FlowOptions::default(), 7);
+    script.flow = Some(flow.unwrap());
+    script.wait_ms(0);
+    assert_eq!(routes(&mut script), [7]);
+    script.route = 8;
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    assert_eq!(routes(&mut script), [7]);
+    // By a way by which the peer cannot come not even its own answer is believed.
+    script.host.sink.elsewhere = Some(8);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.expect_state(tcp::State::SynReceived);
+    script.route = 7;
+    script.inject(". 1:1 ack 1 win 65535");
+    script.expect_state(tcp::State::Established);
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! Requests and responses between two engines: what the common case costs, and that batches of many
 //! flows change nothing.
 
-mod support;
-
+use crate::support::{Host, Packet};
 use base::Nanos;
-use support::{Host, Packet};
 use tcp::{Algorithm, Config, Event, FlowId, FlowOptions, Incoming};
 use wire::tcp::Header;
 

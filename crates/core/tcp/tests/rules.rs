@@ -1,12 +1,10 @@
 //! One script for each rule of a connection that stands: what the peer sends, what must come back.
 
-mod support;
-
 use std::num::{NonZeroU8, NonZeroU32};
 
+use crate::support::connection::{accepted, closed, new_reno, plain, with_timestamps};
+use crate::support::script::Script;
 use base::{FlowGroup, Nanos};
-use support::connection::{accepted, closed, new_reno, plain, with_timestamps};
-use support::script::Script;
 use tcp::{AttachError, CloseReason, Config, Detached, Engine, FlowOptions, KeepAlive, State};
 
 // Receiving.

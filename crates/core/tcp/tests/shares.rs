@@ -1,11 +1,9 @@
 //! What an engine's flows have in common is shared so that none can take it from the others.
 
-mod support;
-
 use std::num::NonZeroU16;
 
+use crate::support::Host;
 use base::Nanos;
-use support::Host;
 use tcp::{Config, Event, FlowId, FlowOptions};
 
 /// A round trip.

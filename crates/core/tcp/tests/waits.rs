@@ -1,9 +1,7 @@
 //! How long a flow waits, and for what.
 
-mod support;
-
+use crate::support::script::Script;
 use base::Nanos;
-use support::script::Script;
 use tcp::{Config, FlowOptions};
 
 #[test]

@@ -1,10 +1,8 @@
 //! What an application asks of a connection: how fast, how often, how soon.
 
-mod support;
-
+use crate::support::connection::{closed, new_reno, plain};
+use crate::support::script::Script;
 use base::Nanos;
-use support::connection::{closed, new_reno, plain};
-use support::script::Script;
 use tcp::{CloseReason, FlowOptions};
 
 #[test]

@@ -12,6 +12,7 @@ pub mod build;
 mod bytes;
 pub mod checksum;
 mod classify;
+pub mod cut;
 pub mod ethernet;
 mod flow_key;
 pub mod icmp;

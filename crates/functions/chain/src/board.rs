@@ -19,6 +19,8 @@ pub(crate) struct Board {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written {
     pub(crate) groups: Vec<Group>,
+    /// By port: why its packets do not come into the hook; nothing: there is none.
+    pub(crate) hooks: Vec<Result<(), String>>,
 }
 
 /// Counters of the slice, of a port or of a function.

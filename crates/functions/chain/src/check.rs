@@ -1,16 +1,16 @@
-//! Whether a chain's file and the files that it names are right, without opening anything.
+//! Whether a chain's file and the files that it names are right, without opening a port.
 
 use std::path::Path;
 
+use calisto_nf::Prefix;
 use port::PortSpec;
 use sys::cpu_set::CpuSet;
 
 use crate::error::ChainError;
 use crate::file::{ChainFile, FunctionPart, Routes};
 use crate::ports::{PortInterface, Ports};
-use crate::routes::file as route_file;
-use crate::routes::text::read_text;
-use crate::tunnels;
+use crate::runner;
+use crate::tables::Prepared;
 
 /// What was found in files that are right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,38 +21,36 @@ pub struct Checked {
     pub ipv6_routes: usize,
 }
 
-/// Reads every file that `file` names, relative to `folder`.
+/// Reads every file that `file` names, relative to `folder`, and makes of it what can be made
+/// without a port.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first thing that is wrong: what [`Chain::start`](crate::Chain::start) would refuse on
+/// whatever machine.
 pub fn check(file: &ChainFile, folder: &Path) -> Result<Checked, ChainError> {
-    let mut checked = Checked::default();
     let ports = named_ports(file);
+    runner::try_out(file, folder, &ports)?;
+    let mut checked = Checked::default();
     for function in &file.functions {
-        if let FunctionPart::Esp(esp) = function {
-            tunnels::read(esp, folder, None, base::Nanos::ZERO)?;
-        }
         if let FunctionPart::Router(router) = function
-            && let Routes::File(path) = &router.routes
+            && matches!(router.routes, Routes::File(_))
         {
-            let path = folder.join(path);
-            let text = read_text(&path)?;
-            let count = |prefix: calisto_nf::Prefix, _| match prefix.address().is_ipv4() {
-                true => checked.ipv4_routes += 1,
-                false => checked.ipv6_routes += 1,
-            };
-            route_file::read(&text, &path.display().to_string(), &ports, count, |_| {})?;
+            let routes = Prepared::read(router, folder, &ports, false)?;
+            let is_ipv4 = |prefix: &&Prefix| prefix.address().is_ipv4();
+            checked.ipv4_routes += routes.prefixes().filter(is_ipv4).count();
+            checked.ipv6_routes += routes.prefixes().filter(|prefix| !is_ipv4(prefix)).count();
         }
     }
     Ok(checked)
 }
 
 /// Whether this machine has the interfaces, queues and CPUs of every slice, as the calling thread's
-/// network namespace and cpuset show it.
+/// network namespace and cpuset show it, and the libraries that its functions load.
 ///
 /// # Errors
 /// The first that is missing, with the slice that names it.
 pub fn check_here(file: &ChainFile) -> Result<(), ChainError> {
+    runner::has_libraries(file)?;
     let cpus = CpuSet::attainable()?;
     for (number, slice) in file.slices.iter().enumerate() {
         let missing = |why: String| ChainError::Missing { slice: number, why };
@@ -105,6 +103,23 @@ mod tests {
         let text = format!("name = \"c\"\n[[slice]]\n{slice}\n[[function]]\nkind = \"router\"\n");
         let file = ChainFile::parse(&text, "c.toml").expect(slice);
         check_here(&file).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    /// What is said of a chain of a slice and a function, wherever it is to run.
+    fn anywhere(slice: &str, function: &str) -> String {
+        let text = format!("name = \"c\"\n[[slice]]\n{slice}\n[[function]]\n{function}\n");
+        let file = ChainFile::parse(&text, "c.toml").expect(slice);
+        let checked = check(&file, Path::new("/"));
+        checked.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn a_filter_that_makes_no_sense_is_refused_before_there_is_a_port() {
+        let router = "kind = \"router\"";
+        let ports = "ports = [\"xdp:no-such-if0\"]";
+        let said = anywhere(&format!("{ports}\nfilter = \"prot udp\""), router);
+        assert!(said.contains("prot udp") && said.contains("syntax"), "{said}");
+        assert_eq!(anywhere(&format!("{ports}\nfilter = \"udp\""), router), "");
     }
 
     #[test]

@@ -20,6 +20,32 @@ pub struct Figures {
     pub slices: Vec<SliceFigures>,
     /// Of its router, if it has one.
     pub router: Option<RouterFigures>,
+    /// Where its functions run.
+    #[serde(default)]
+    pub hook: HookFigures,
+}
+
+/// Where functions run: in the XDP program of the ports as far as that can, and else in slices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookFigures {
+    /// The functions, in order. One that runs in the hook runs in the slice too, for packets that
+    /// the hook cannot finish.
+    pub functions: Vec<PlaceFigures>,
+    /// Ports by which packets come into the hook, of each slice.
+    pub entries: Vec<PlaceFigures>,
+    /// Ports by which packets leave from the hook.
+    pub exits: Vec<PlaceFigures>,
+}
+
+/// Whether something is in the hook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceFigures {
+    /// The kind of the function, or the name of the port.
+    pub name: String,
+    /// Whether it is.
+    pub hook: bool,
+    /// Why not, or what keeps packets from it.
+    pub why: Option<String>,
 }
 
 /// Of one slice.

@@ -15,7 +15,7 @@ mod tests;
 pub use error::FileError;
 pub use function::{
     AclPart, BalancerPart, Check, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, NatPart,
-    PolicerPart, RouterPart, Routes, Rules, WhenFull,
+    PolicerPart, RouterPart, Routes, Rules, TunnelPart, WhenFull,
 };
 pub use slice::SlicePart;
 
@@ -27,6 +27,8 @@ pub(crate) use section::shorten;
 pub struct ChainFile {
     /// What it is called in figures, and the name of its socket.
     pub name: String,
+    /// Whether its first functions run in the XDP program of the ports, as far as they can.
+    pub hook: bool,
     /// Its slices: one thread each.
     pub slices: Vec<SlicePart>,
     /// Its functions, in the order in which they see packets.
@@ -54,12 +56,14 @@ impl ChainFile {
         let document = source.document()?;
         let mut top = Section::top(&source, document.get_ref());
         let name = top.required("name", "name = \"edge\"", section::name)?;
+        let hook = top.optional("hook", section::word(&["off", "auto"]))? == Some(1);
         let slices = top.sections("slice", 1..=SLICES_MAX, slice::read)?;
         let functions = top.sections("function", 1..=FUNCTIONS_MAX, function::read)?;
         top.finish()?;
         slice::agree(&source, &slices)?;
         function::agree(&source, &slices, &functions)?;
-        Ok(Self { name, slices: without_lines(slices), functions: without_lines(functions) })
+        let (slices, functions) = (without_lines(slices), without_lines(functions));
+        Ok(Self { name, hook, slices, functions })
     }
 }
 

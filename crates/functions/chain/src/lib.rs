@@ -18,6 +18,7 @@ pub mod file;
 /// Which packets a chain takes.
 pub mod filter;
 mod health;
+mod hook;
 /// The interfaces behind port numbers.
 pub mod ports;
 /// Where a router's routes come from.
@@ -28,7 +29,10 @@ pub mod socket;
 mod stage;
 mod swap;
 mod tables;
+/// What a chain does to one packet, function by function.
+pub mod trace;
 mod tunnels;
+mod walk;
 mod worker;
 
 pub use check::{Checked, check, check_here};

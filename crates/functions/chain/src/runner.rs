@@ -1,9 +1,11 @@
 //! A running chain: a thread for each slice, and the control of them all in the thread that owns
 //! it.
 
+mod dry;
 mod figures;
-mod launch;
-mod make;
+mod hooks;
+pub(crate) mod launch;
+pub(crate) mod make;
 mod reload;
 
 use std::net::IpAddr;
@@ -28,10 +30,13 @@ use crate::error::ChainError;
 use crate::feed::Feed;
 use crate::file::ChainFile;
 use crate::health::Health;
+use crate::hook::{Compiled, HookStats, Takes};
 use crate::ports::Ports;
 use crate::socket::{self, FigureSocket};
 use crate::swap::Swapper;
 use crate::tables::Tables;
+
+pub(crate) use dry::{has_libraries, try_out};
 
 /// The longest sleep of the control thread: how soon it sees a thread that has ended.
 const GLANCE: Nanos = Nanos::from_millis(200);
@@ -87,13 +92,21 @@ pub struct Chain {
     gateway: Option<Arc<Gateway>>,
     /// Servers of its balancer.
     health: Health,
+    /// Its functions as far as the hook has them.
+    compiled: Compiled,
     socket: FigureSocket,
     /// Rung by threads that want neighbours.
     doorbell: Arc<EventFd>,
     stop: Arc<AtomicBool>,
-    /// Faults of ports that have been told of, by slice and port.
-    faults: Vec<(String, Fault)>,
-    faults_at: Nanos,
+    faults: Faults,
+}
+
+/// What the last look at all ports has seen, and when the next one is due.
+#[derive(Default)]
+struct Faults {
+    /// Ports that move nothing, by slice and port.
+    seen: Vec<String>,
+    next: Nanos,
 }
 
 /// The control side of a slice's thread.
@@ -101,8 +114,14 @@ struct Thread {
     name: String,
     cpus: Vec<usize>,
     filter: Option<String>,
-    /// Of a slice whose filter follows the host's addresses.
-    filters: Option<Producer<Filter>>,
+    /// Whether its filter follows the host's addresses.
+    follows: bool,
+    /// What it is to take, and was told to.
+    wanted_filter: Option<Filter>,
+    takes: Takes,
+    to_take: Producer<Takes>,
+    /// What its hook has counted.
+    stats: HookStats,
     board: Arc<Board>,
     feed: Feed,
     swapper: Swapper,
@@ -135,11 +154,11 @@ impl Chain {
             tables,
             gateway,
             health: Health::of(file, &Health::default()),
+            compiled: Compiled::default(),
             socket,
             doorbell: Arc::new(EventFd::new()?),
             stop: Arc::new(AtomicBool::new(false)),
-            faults: Vec::new(),
-            faults_at: Nanos::ZERO,
+            faults: Faults::default(),
         };
         launch::threads(&mut chain, file, tell)?;
         chain.began = clock::now();
@@ -241,18 +260,19 @@ impl Chain {
             return Ok(());
         };
         for thread in &mut self.threads {
-            let Some(filters) = &mut thread.filters else { continue };
-            if thread.filter.as_ref() == Some(&expression) {
+            if !thread.follows || thread.filter.as_ref() == Some(&expression) {
                 continue;
             }
             let filter = Filter::compile(&expression)
                 .map_err(|error| SliceError::Filter { slice: thread.name.clone(), error })?;
-            if filters.push(filter).is_ok() {
-                thread.filter = Some(expression.clone());
+            if let Some(why) = launch::unguarded(&self.file, &filter) {
+                tell(Event::Note(format!("acl: {why}; the filter stays as it was")));
+                return Ok(());
             }
-            thread.feed.wake();
+            thread.filter = Some(expression.clone());
+            thread.wanted_filter = Some(filter);
         }
-        Ok(())
+        self.send_takes()
     }
 
     fn look_after_threads(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {
@@ -271,9 +291,10 @@ impl Chain {
             return Err(ChainError::Ended { slice: thread.name.clone(), why });
         }
         let now = clock::now();
-        if now >= self.faults_at {
-            self.faults_at = now + FAULTS_EVERY;
+        if now >= self.faults.next {
+            self.faults.next = now + FAULTS_EVERY;
             self.tell_of_faults(tell)?;
+            self.send_takes()?;
         }
         Ok(())
     }
@@ -283,28 +304,25 @@ impl Chain {
         let mut faults = Vec::new();
         for thread in &self.threads {
             for group in thread.board.read().groups {
-                faults.extend(
-                    group.fault.map(|fault| (format!("{}, {}", thread.name, group.name), fault)),
-                );
+                let Some(fault) = group.fault else { continue };
+                let place = format!("{}, {}", thread.name, group.name);
+                if fault == Fault::Vanished {
+                    let why = fault.to_string();
+                    return Err(ChainError::Ended { slice: place, why });
+                }
+                if !self.faults.seen.contains(&place) {
+                    tell(Event::Note(format!("{place}: {}", fault.of(&group.name))));
+                }
+                faults.push(place);
             }
             // For the next look.
             thread.board.ask();
             thread.feed.wake();
         }
-        for (port, fault) in &faults {
-            if *fault == Fault::Vanished {
-                return Err(ChainError::Ended { slice: port.clone(), why: fault.to_string() });
-            }
-            if !self.faults.iter().any(|(known, _)| known == port) {
-                tell(Event::Note(format!("{port}: {fault}")));
-            }
+        for place in self.faults.seen.iter().filter(|place| !faults.contains(place)) {
+            tell(Event::Note(format!("{place}: it goes on")));
         }
-        for (port, _) in &self.faults {
-            if !faults.iter().any(|(other, _)| other == port) {
-                tell(Event::Note(format!("{port}: it goes on")));
-            }
-        }
-        self.faults = faults;
+        self.faults.seen = faults;
         Ok(())
     }
 }

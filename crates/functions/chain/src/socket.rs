@@ -147,6 +147,7 @@ mod tests {
             uptime_seconds: 1.5,
             slices: Vec::new(),
             router: None,
+            hook: crate::figures::HookFigures::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use base::{Nanos, PortId};
 use calisto_nf::router::Wanted;
 use calisto_nf::{
-    Acl, Balancer, Esp, FibChange, Firewall, Function, L2, Nat, Policer, Router, Verdicts,
+    Acl, Balancer, Esp, FibChange, Firewall, Function, L2, Nat, Policer, Router, Tunnel, Verdicts,
 };
 use crypto::IpsecMb;
 use shm::{Batch, Frame};
@@ -23,6 +23,7 @@ pub(crate) enum Stage {
     Esp(Box<Esp<IpsecMb>>),
     Nat(Box<Nat>),
     Balancer(Box<Balancer>),
+    Tunnel(Box<Tunnel>),
 }
 
 impl Stage {
@@ -36,6 +37,7 @@ impl Stage {
             Self::Esp(esp) => &**esp,
             Self::Nat(nat) => &**nat,
             Self::Balancer(balancer) => &**balancer,
+            Self::Tunnel(tunnel) => &**tunnel,
         }
     }
 
@@ -55,6 +57,7 @@ impl Stage {
             (Self::Esp(new), Self::Esp(old)) => new.take_over(old),
             (Self::Nat(new), Self::Nat(old)) => new.take_over(old),
             (Self::Balancer(new), Self::Balancer(old)) => new.take_over(old),
+            (Self::Tunnel(new), Self::Tunnel(old)) => new.take_over(old),
             // Named one by one, so that a new kind cannot be forgotten above.
             (
                 Self::Router(_)
@@ -64,7 +67,8 @@ impl Stage {
                 | Self::Firewall(_)
                 | Self::Esp(_)
                 | Self::Nat(_)
-                | Self::Balancer(_),
+                | Self::Balancer(_)
+                | Self::Tunnel(_),
                 _,
             ) => {}
         }
@@ -91,6 +95,7 @@ impl Stage {
             Self::Esp(esp) => esp.process(batch, verdicts, now),
             Self::Nat(nat) => nat.process(batch, verdicts, now),
             Self::Balancer(balancer) => balancer.process(batch, verdicts, now),
+            Self::Tunnel(tunnel) => tunnel.process(batch, verdicts, now),
         }
     }
 

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use base::{Nanos, PortId};
 use calisto_nf::fib::Interface;
-use calisto_nf::{Fib, FibChange, NextHop, Prefix, RibError};
+use calisto_nf::{FibChange, NextHop, Prefix, Rib, RibError};
 use sys::interface;
 use sys::net_news::{NetNews, News};
 
@@ -30,7 +30,7 @@ use crate::routes::text::read_text;
 use following::Following;
 use host::{Host, address_of_errors};
 use neighbours::Neighbourhood;
-use prepared::Prepared;
+pub(crate) use prepared::Prepared;
 use rules::Unfollowed;
 use table::Table;
 
@@ -60,8 +60,36 @@ impl Tables {
         folder: &Path,
         ports: Ports,
         senders: BTreeSet<IpAddr>,
-        mut progress: impl FnMut(usize, usize),
+        progress: impl FnMut(usize, usize),
     ) -> Result<Self, ChainError> {
+        let (mut tables, gateways) = Self::fill(part, folder, ports, senders, progress)?;
+        tables.neighbourhood.ask_ahead(gateways, &tables.ports, &mut tables.table);
+        // The first tables are made whole of what is known now.
+        tables.table.steps.clear();
+        Ok(tables)
+    }
+
+    /// The same for whoever only looks: no neighbour is asked for.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) fn look(
+        part: &RouterPart,
+        folder: &Path,
+        ports: Ports,
+        senders: BTreeSet<IpAddr>,
+    ) -> Result<Self, ChainError> {
+        Self::fill(part, folder, ports, senders, |_, _| {}).map(|(tables, _)| tables)
+    }
+
+    /// Reads everything; the other routers that routes lead to besides.
+    fn fill(
+        part: &RouterPart,
+        folder: &Path,
+        ports: Ports,
+        senders: BTreeSet<IpAddr>,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<(Self, BTreeSet<(PortId, IpAddr)>), ChainError> {
         // Heard from before the first dump on, so that nothing is missed between the two.
         let news = NetNews::follow()?;
         let mut tables = Self {
@@ -97,11 +125,10 @@ impl Tables {
         }
         tables.arrange()?;
         tables.neighbourhood.dump(&tables.ports, &mut tables.table)?;
-        tables.neighbourhood.ask_ahead(gateways, &tables.ports, &mut tables.table);
         // The first tables are made whole of what is known now.
         tables.table.steps.clear();
         tables.table.changes = 0;
-        Ok(tables)
+        Ok((tables, gateways))
     }
 
     /// Reads what a router of other settings would have for routes, without putting it in force.
@@ -139,9 +166,15 @@ impl Tables {
         Ok(())
     }
 
-    /// Tables as everything stands, for one more thread; later steps fit to them.
-    pub(crate) fn fib(&self, seed: u64) -> Fib {
-        self.table.rib.fib(seed)
+    /// Routes and neighbours as everything stands, for the tables of one more thread; later steps
+    /// fit to them.
+    pub(crate) fn rib(&self) -> &Rib {
+        &self.table.rib
+    }
+
+    /// The same, for whoever does not follow what changes.
+    pub(crate) fn into_rib(self) -> Rib {
+        self.table.rib
     }
 
     /// What to do since the last call, in order, for every thread.
@@ -199,6 +232,21 @@ impl Tables {
     /// The addresses of this host.
     pub(crate) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.host.own().iter().copied()
+    }
+
+    /// Whether routes are the kernel's.
+    pub(crate) fn follows_kernel(&self) -> bool {
+        self.following.routes.is_some()
+    }
+
+    /// Whether the kernel has rules of routing, which are not followed.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.count() > 0)
+    }
+
+    /// Addresses from which nobody sends who is to be believed.
+    pub(crate) fn liars(&self) -> impl Iterator<Item = IpAddr> {
+        self.host.liars()
     }
 
     /// Why routes are withheld that were not before the last call.
@@ -305,8 +353,9 @@ impl Tables {
             self.table.rib.set_interface(port, interface, &mut self.table.steps);
         }
         let own = addresses.into_iter().map(|(_, ip)| ip).collect();
+        let everybody = interface::broadcasts()?.into_iter().map(IpAddr::V4).collect();
         let are_routes = self.following.routes.is_none();
-        let done = self.host.set(own, are_routes, &mut self.table);
+        let done = self.host.set(own, everybody, are_routes, &mut self.table);
         done.map_err(|error| self.do_not_fit(error))
     }
 

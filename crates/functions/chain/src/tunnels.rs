@@ -1,6 +1,5 @@
 //! The tunnels of a chain: read from a file that is nobody else's, and wiped from memory behind.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::Nanos;
 use calisto_nf::esp::{Gateway, keys};
+use sys::regular_file;
 use zeroize::Zeroizing;
 
 use crate::error::ChainError;
@@ -46,7 +46,7 @@ pub(crate) fn read(
 fn read_private(path: &Path) -> Result<Zeroizing<String>, ChainError> {
     let failed = |why: String| ChainError::Unreadable { path: path.display().to_string(), why };
     let broken = |error: std::io::Error| failed(error.to_string());
-    let file = File::open(path).map_err(broken)?;
+    let file = regular_file::open(path).map_err(|error| failed(error.to_string()))?;
     // Of the file that is open: the name may be another's by now.
     let metadata = file.metadata().map_err(broken)?;
     if metadata.mode() & 0o077 != 0 {
@@ -57,8 +57,8 @@ fn read_private(path: &Path) -> Result<Zeroizing<String>, ChainError> {
         )));
     }
     let most = keys::FILE_BYTES_MAX as u64;
-    if !metadata.is_file() || metadata.len() > most {
-        return Err(failed(format!("it is no file of at most {most} bytes")));
+    if metadata.len() > most {
+        return Err(failed(format!("it is longer than the {most} bytes that are allowed")));
     }
     // Room for all at once: what a string leaves behind when it grows would not be wiped.
     let mut text = Zeroizing::new(String::with_capacity(keys::FILE_BYTES_MAX + 1));

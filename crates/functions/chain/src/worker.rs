@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::{Nanos, PortId};
 use calisto_nf::{FibChange, Verdict, Verdicts};
 use calisto_slice::{Slice, SliceError};
-use port::{Filter, Port};
+use port::Port;
 use shm::{Batch, Consumer, Producer};
 use sys::clock;
 use sys::eventfd::EventFd;
 
 use crate::board::{Board, Group, Label, Written};
+use crate::hook::Takes;
 use crate::stage::Stage;
 use crate::swap::Swapped;
+use crate::walk::walk;
 
 /// Table entries that are written between two batches at most: a few microseconds.
 const ENTRIES_A_TURN: u32 = 4096;
@@ -29,7 +31,7 @@ pub(crate) struct Worker<P: Port> {
     pub(crate) stages: Vec<Stage>,
     pub(crate) changes: Consumer<FibChange>,
     /// What to take from now on.
-    pub(crate) filters: Consumer<Filter>,
+    pub(crate) takes: Consumer<Takes>,
     /// Other functions, from now on.
     pub(crate) swapped: Swapped,
     /// Neighbours that packets wait for; one that finds no room is wanted again by the next packet.
@@ -48,11 +50,8 @@ impl<P: Port> Worker<P> {
         let mut batch = Batch::new();
         let mut verdicts = Verdicts::new();
         while !stop.load(Ordering::Relaxed) {
-            if let Some(filter) = self.filters.pop() {
-                // Without its filter it would take what is the kernel's, so it ends rather.
-                self.slice.attach_filter(&filter)?;
-            }
-            self.take_functions();
+            self.take_takes()?;
+            self.take_functions()?;
             if !self.turn(&mut batch, &mut verdicts, clock::now()) {
                 self.slice.wait(SLEEP_MAX);
             }
@@ -76,13 +75,26 @@ impl<P: Port> Worker<P> {
 
     /// Puts other functions in force, if some have come, and sends back those that were.
     #[inline]
-    fn take_functions(&mut self) {
+    fn take_functions(&mut self) -> Result<(), SliceError> {
         while let Some(mut swap) = self.swapped.taken.pop() {
+            // What was sent before them comes before them.
+            self.take_takes()?;
             swap.exchange(&mut self.stages);
             // Nothing is sent before what was sent last has come back.
             let _ = self.swapped.back.push(swap);
             self.doorbell.ring();
         }
+        Ok(())
+    }
+
+    /// Takes other packets from now on, if it was told to. Without its filter it would take what is
+    /// the kernel's, so it ends rather.
+    #[inline]
+    fn take_takes(&mut self) -> Result<(), SliceError> {
+        while let Some(Takes { filter, hook }) = self.takes.pop() {
+            self.slice.attach_hook(filter.as_ref(), hook.as_ref())?;
+        }
+        Ok(())
     }
 
     /// Lets packets go on that waited for a neighbour; whether there were any. `batch` is empty,
@@ -108,13 +120,7 @@ impl<P: Port> Worker<P> {
         verdicts: &mut Verdicts,
         now: Nanos,
     ) {
-        verdicts.reset();
-        for stage in &mut self.stages[from..] {
-            stage.process(batch, verdicts, now);
-        }
-        for stage in self.stages.iter_mut().rev() {
-            stage.leave(batch, verdicts, now);
-        }
+        walk(&mut self.stages, from, batch, verdicts, now, |_, _, _, _, _| {});
         self.carry_out(batch, verdicts);
         self.write(batch, now);
         self.pass_wanted_on();
@@ -181,6 +187,7 @@ fn write_figures<P: Port>(
     written: &mut Written,
 ) {
     written.groups.clear();
+    written.hooks = slice.hooks().to_vec();
     let turned = |(name, value, help): (&'static str, u64, &'static str)| {
         (Label::from(name), Label::from(help), value)
     };

@@ -10,6 +10,9 @@
 //! PARAMETERS
 //!   default            "permit" or "deny": what becomes of a packet that no rule matches; deny
 //!   not_ip             the same for frames that hold neither IPv4 nor IPv6, such as ARP; permit
+//!   host               "kernel": with a router, what is for an address of this host is the
+//!                      kernel's, whatever the rules are; or "judge": what they deny of it is
+//!                      dropped; kernel
 //!   rules              in order, at most 4096, each with
 //!     action           "permit" or "deny"
 //!     source           a prefix such as 10.0.0.0/8; any
@@ -30,11 +33,17 @@
 //!
 //! LIMITS
 //!   It judges what no function before it has sent on or dropped: put it before router and l2.
-//!   With a router the chain gets nothing that is for an address of this host: guard the host
-//!   itself with nftables. Later fragments have no ports: a rule with ports does not match them.
-//!   Put a rule without ports where they are to pass; without their first fragment they are of no
-//!   use to anybody. The time for a packet grows with the rules before the one that matches, so
-//!   put those first that match most.
+//!   With host = "judge" nothing is remembered either: rules must permit the answers to what the
+//!   host itself asks. Neighbour discovery, broadcasts, groups and frames of a VLAN are the
+//!   kernel's all the same, and IPv6 packets for the host with extension headers are dropped,
+//!   fragments among them. Its ports must be xdp ports, and with more rules than the filter of
+//!   these has room for (about 100) the chain does not begin. Later fragments have no ports: a rule
+//!   with ports does not match them. Put a rule without ports where they are to pass; without their
+//!   first fragment they are of no use to anybody. The time for a packet grows with the rules
+//!   before the one that matches, so put those first that match most.
+//!   In the hook (`hook = "auto"`) it is where only other acls are before it, with 256 rules of all
+//!   of them together. What it denies there is dropped there; where no router follows in the hook,
+//!   what it permits the slice judges again, and counts (hook_permitted).
 
 use std::fmt;
 use std::sync::Arc;

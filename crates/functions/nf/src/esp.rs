@@ -20,14 +20,15 @@
 //!   local, remote     addresses of the two gateways, both IPv4 or both IPv6
 //!   local_networks    networks here, as ["10.1.0.0/16", "fd01::/16"]
 //!   remote_networks   networks behind the other gateway
-//!   algorithm         "aes-128-gcm", "aes-128-cbc-hmac-sha256" or "aes-128-cbc-hmac-sha1"; aes-128-gcm
-//!   out_spi, in_spi   numbers of the two directions, from 256; the peer has them the other way round
-//!   out_key, in_key   keys in hexadecimal: 16 bytes; for GCM 20, the last four of which are the salt
-//!   out_auth, in_auth keys of HMAC: 20 bytes for SHA-1, 32 for SHA-256; none for GCM
-//!   mtu               bytes of the largest outer packet; 1500
+//!   algorithm         "aes-128-gcm", "aes-128-cbc-hmac-sha256" or "aes-128-cbc-hmac-sha1";
+//!   aes-128-gcm out_spi, in_spi   numbers of the two directions, from 256; the peer has them the
+//!   other way round out_key, in_key   keys in hexadecimal: 16 bytes; for GCM 20, the last four of
+//!   which are the salt out_auth, in_auth keys of HMAC: 20 bytes for SHA-1, 32 for SHA-256; none
+//!   for GCM mtu               bytes of the largest outer packet; 1500
 //!   replay_window     how far behind the newest a packet may come, in packets, 64 to 1048576; 4096
-//!   extended          sequence numbers of 64 bits (RFC 4303 section 2.2.1), as the peer has it; false
-//!   address           our addresses in the networks here, which ICMP errors come from, as ["10.1.0.1"]
+//!   extended          sequence numbers of 64 bits (RFC 4303 section 2.2.1), as the peer has it;
+//!   false address           our addresses in the networks here, which ICMP errors come from, as
+//!   ["10.1.0.1"]
 //!
 //! COUNTERS
 //!   sealed            Packets encrypted and sent into a tunnel.
@@ -75,7 +76,7 @@
 //!   answered as well. 256 tunnels, 4096 pairs of networks.
 
 mod algorithm;
-mod answer;
+pub(crate) mod answer;
 mod cipher;
 mod counters;
 mod decide;
@@ -86,11 +87,11 @@ pub mod keys;
 /// Packets in memory through a tunnel, for measuring.
 pub mod load;
 mod outbound;
-mod outer;
-mod packet;
+pub(crate) mod outer;
+pub(crate) mod packet;
 mod replay;
 mod secret;
-mod selector;
+pub(crate) mod selector;
 mod sequence;
 mod trailer;
 mod tunnel;

@@ -118,6 +118,27 @@ fn read6(packet: &[u8]) -> Result<Whole<'_>, Unread> {
     })
 }
 
+/// The header at the start of an IPv4 packet, whatever its options are; nothing when its lengths do
+/// not agree with the bytes that hold it.
+pub(crate) fn fixed4(packet: &[u8]) -> Option<ipv4::Header> {
+    const MORE_OR_OFFSET: u16 = 0x3fff;
+    let fixed = packet.first_chunk::<20>()?;
+    let header_bytes = u16::from(fixed[0] & 0x0f) * 4;
+    let total_bytes = u16::from_be_bytes([fixed[2], fixed[3]]);
+    let agree = fixed[0] >> 4 == 4
+        && header_bytes >= ipv4::MIN_HEADER_BYTES
+        && total_bytes >= header_bytes
+        && usize::from(total_bytes) <= packet.len();
+    agree.then_some(ipv4::Header {
+        header_bytes,
+        total_bytes,
+        protocol: fixed[9],
+        is_fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & MORE_OR_OFFSET != 0,
+        source: [fixed[12], fixed[13], fixed[14], fixed[15]],
+        destination: [fixed[16], fixed[17], fixed[18], fixed[19]],
+    })
+}
+
 /// The ports of a payload that is whole, or the part at `fragment` times eight bytes.
 #[inline]
 fn read_ports(

@@ -8,7 +8,7 @@ use shm::Frame;
 use wire::checksum::{self, Sum};
 use wire::{icmp, ipv4, ipv6};
 
-use crate::headers::follow;
+use crate::headers::{fixed4, follow};
 
 /// What is said about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ pub(crate) enum Complaint {
     Prohibited,
     /// It comes from an address that nobody beyond that link knows (IPv6).
     BeyondScope,
+    /// This byte of its header makes no sense (IPv4).
+    Parameter {
+        /// Counted from the start of the header.
+        at: u8,
+    },
 }
 
 /// Whom a message comes from, and by which link address.
@@ -57,6 +62,7 @@ impl Complaint {
             Self::NoRoute => (3, 0, 0),
             Self::HostUnreachable | Self::BeyondScope => (3, 1, 0),
             Self::Prohibited => (3, 13, 0),
+            Self::Parameter { at } => (12, 0, (at as u32) << 24),
         }
     }
 
@@ -68,6 +74,7 @@ impl Complaint {
             Self::HostUnreachable => (1, 3, 0),
             Self::Prohibited => (1, 1, 0),
             Self::BeyondScope => (1, 2, 0),
+            Self::Parameter { at } => (4, 0, at as u32),
         }
     }
 }
@@ -86,7 +93,7 @@ pub(crate) fn may_answer(frame: &[u8]) -> bool {
 
 fn may_answer4(packet: &[u8]) -> Option<bool> {
     const OFFSET: u16 = 0x1fff;
-    let header = ipv4::Header::parse(packet).ok()?;
+    let header = fixed4(packet)?;
     if u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & OFFSET != 0 {
         return Some(false);
     }
@@ -124,7 +131,7 @@ pub(crate) fn answer(frame: &mut Frame, complaint: Complaint, sender: &Sender) -
 
 fn answer4(frame: &mut Frame, complaint: Complaint, sender: &Sender) -> Option<()> {
     const HEADERS: usize = 28;
-    let header = ipv4::Header::parse(frame.bytes().get(LINK..)?).ok()?;
+    let header = fixed4(frame.bytes().get(LINK..)?)?;
     let [s0, s1, s2, s3] = sender.four?.octets();
     let [d0, d1, d2, d3] = header.source;
     let service = frame.bytes().get(LINK + 1)? & TYPE_OF_SERVICE | PRECEDENCE;

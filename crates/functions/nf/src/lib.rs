@@ -46,6 +46,8 @@ mod selector;
 /// Which connection a packet is of.
 mod tag;
 pub mod track;
+/// Carrying packets inside others: IPIP and GRE.
+pub mod tunnel;
 mod verdict;
 
 pub use acl::Acl;
@@ -61,4 +63,5 @@ pub use prefix::{Prefix, PrefixError};
 pub use rib::{Rib, RibError};
 pub use router::Router;
 pub use selector::{PortRange, Selector, SelectorError};
+pub use tunnel::Tunnel;
 pub use verdict::{Verdict, Verdicts};

@@ -10,6 +10,7 @@ const FILES: &[(&str, &str)] = &[
     ("balancer", include_str!("balancer.rs")),
     ("nat", include_str!("nat.rs")),
     ("firewall", include_str!("firewall.rs")),
+    ("tunnel", include_str!("tunnel.rs")),
 ];
 
 /// What kinds of functions have a page.

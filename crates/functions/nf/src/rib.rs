@@ -140,6 +140,11 @@ impl Rib {
         }
     }
 
+    /// What is known of a neighbour.
+    pub fn neighbour(&self, port: PortId, address: IpAddr) -> Option<Neighbour> {
+        self.neighbours.get(&(port, address)).copied()
+    }
+
     /// The route of exactly this prefix.
     pub fn get(&self, prefix: Prefix) -> Option<NextHop> {
         if let Some(to) = self.unnumbered.get(&prefix) {

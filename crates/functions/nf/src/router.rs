@@ -11,8 +11,8 @@
 //!   packet that is too long for its next link is cut into fragments, if it may be.
 //!
 //! PARAMETERS
-//!   routes           "kernel": those of the kernel's main table, followed as they change; or a file
-//!   when_full        "drop": packets that a route without room in the tables might be for are
+//!   routes           "kernel": those of the kernel's main table, followed as they change; or a
+//!   file when_full        "drop": packets that a route without room in the tables might be for are
 //!                    dropped until there is room; or "stop": the chain ends, or does not begin;
 //!                    drop
 //!   rules            "refuse": the chain does not begin where the kernel has rules of routing (ip
@@ -22,14 +22,17 @@
 //!
 //! COUNTERS
 //!   forwarded; not_ip, tagged, link_group, not_to_us, bad_checksum, own_source, link_local,
-//!   source_route, multicast, broadcast, jumbogram, no_interface, for_us, no_route, blackhole,
-//!   unreachable, prohibited, no_room, expired, too_big, fragments_no_room, held_too_long,
-//!   neighbour_unknown, neighbour_failed (dropped); held; fragmented; wanted_full; icmp_sent,
-//!   icmp_limited, icmp_withheld; and one for each way in which a header can be malformed, such as
-//!   ipv4_header_length and ipv6_beyond_frame. Each has a sentence in the statistics.
+//!   source_route, bad_option, multicast, broadcast, jumbogram, no_interface, for_us, no_route,
+//!   blackhole, unreachable, prohibited, no_room, expired, too_big, fragments_no_room,
+//!   held_too_long, neighbour_unknown, neighbour_failed (dropped); held; fragmented; wanted_full;
+//!   icmp_sent, icmp_limited, icmp_withheld; in the hook hook_forwarded, which forwarded counts
+//!   too, and what it has left to the slice (hook_not_plain, hook_expired, hook_open_checksum,
+//!   hook_no_route, hook_no_neighbour, hook_too_long, hook_no_exit); and one for each way in which
+//!   a header can be malformed, such as ipv4_option and ipv6_beyond_frame. Each has a sentence in
+//!   the statistics.
 //!
 //! STANDARDS
-//!   RFC 791 (fragments: section 3.2), RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443,
+//!   RFC 791 (options and fragments), RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443,
 //!   RFC 1191, RFC 8201, RFC 1624 (the header checksum is updated, not computed), RFC 2644 (no
 //!   directed broadcasts), RFC 7126 (source routes are dropped, other options are passed on as they
 //!   are, router alert among them), RFC 8950 (IPv6 next hops of IPv4 routes).
@@ -43,11 +46,16 @@
 //!   prefixes, which would send them to the wrong router. 16,384 neighbours. For each neighbour
 //!   that is asked for the latest eight packets wait, and 128 in all, of at most 1,792 bytes, for
 //!   five seconds; as many fragments wait for frames.
+//!   In the hook (`hook = "auto"`) it follows the kernel's routes only, without rules of routing,
+//!   and where the kernel forwards; it spreads flows over several paths as the kernel does. Packets
+//!   that waited in the slice may come behind later ones that the hook has sent on.
 
 mod destination;
 mod header;
 mod held;
 mod inspect;
+mod lookups;
+mod options;
 mod pieces;
 mod stop;
 mod wanted;
@@ -55,7 +63,6 @@ mod wanted;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
 use base::{BURST, Nanos, PortId};
 use shm::{Batch, Frame};
 use wire::Malformed;
@@ -70,6 +77,7 @@ use destination::Destination;
 use header::{LINK, must_stay_whole, packet_bytes, write_link_and_limit};
 use held::{Held, Keeping};
 use inspect::inspect;
+use lookups::Lookups;
 use pieces::{Cutting, Pieces};
 pub use stop::RouterCounters;
 use stop::Stop;
@@ -109,12 +117,6 @@ pub struct Router {
 
 /// The shortest frame without its checksum (IEEE 802.3 section 3.2.7): padding up to here may stay.
 const FRAME_MIN: usize = 60;
-
-/// Packets of one IP version, by index in the batch and by destination.
-struct Lookups<A> {
-    indexes: ArrayVec<u8, BURST>,
-    addresses: ArrayVec<A, BURST>,
-}
 
 impl Router {
     /// Forwards by these tables.
@@ -299,6 +301,9 @@ impl Router {
         match (stop, stop.counter(&mut self.counters)) {
             (_, Some(counter)) => *counter += 1,
             (Stop::Malformed(reason), None) => self.malformed[reason.index()] += 1,
+            (Stop::MalformedOption { .. }, None) => {
+                self.malformed[Malformed::Ipv4Option.index()] += 1;
+            }
             (_, None) => {}
         }
         let Some(complaint) = stop.complaint() else { return Verdict::Drop };
@@ -372,24 +377,6 @@ impl Function for Router {
                 each(reason.name(), reason.help(), self.malformed(*reason));
             }
         }
-    }
-}
-
-impl<A: Copy> Lookups<A> {
-    fn new() -> Self {
-        Self { indexes: ArrayVec::new(), addresses: ArrayVec::new() }
-    }
-
-    /// A batch has at most as many packets as there is room for.
-    #[inline]
-    fn push(&mut self, index: usize, address: A) {
-        self.indexes.push(index as u8);
-        self.addresses.push(address);
-    }
-
-    #[inline]
-    fn iter(&self) -> impl Iterator<Item = (usize, A)> {
-        self.indexes.iter().map(|index| usize::from(*index)).zip(self.addresses.iter().copied())
     }
 }
 

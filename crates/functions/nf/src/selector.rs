@@ -24,6 +24,16 @@ impl PortRange {
         if first <= last { Some(Self { first, last }) } else { None }
     }
 
+    /// The first one.
+    pub const fn first(self) -> u16 {
+        self.first
+    }
+
+    /// The last one.
+    pub const fn last(self) -> u16 {
+        self.last
+    }
+
     #[inline]
     const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last

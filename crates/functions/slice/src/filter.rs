@@ -1,5 +1,6 @@
-//! Which packets a slice takes, and where that is decided.
+//! Which packets a slice takes, where that is decided, and what is finished there already.
 
+use port::hook::Hook;
 use port::{Filter, Judge, Port};
 use shm::{Batch, FramePool};
 
@@ -11,6 +12,8 @@ pub(crate) struct Filtering {
     filter: Option<Filter>,
     /// By port.
     judges: Vec<Judge>,
+    /// By port: why its packets do not go through the hook; empty: there is none.
+    hooks: Vec<Result<(), String>>,
 }
 
 impl<P: Port> Slice<P> {
@@ -28,6 +31,30 @@ impl<P: Port> Slice<P> {
             let _ = self.set_filter(None);
         }
         attached
+    }
+
+    /// From now on the slice takes only what `filter` wants, or every packet without one, and
+    /// `hook` finishes in the kernel what it can of that. Each queue changes with one packet, so
+    /// none goes by a filter of before and a hook of after. [`Self::hooks`] says which ports have
+    /// no hook, and why; what those receive is all the slice's.
+    ///
+    /// # Errors
+    /// As [`Self::attach_filter`].
+    pub fn attach_hook(
+        &mut self,
+        filter: Option<&Filter>,
+        hook: Option<&Hook>,
+    ) -> Result<(), SliceError> {
+        let attached = self.set_both(filter, hook);
+        if attached.is_err() {
+            let _ = self.set_filter(None);
+        }
+        attached
+    }
+
+    /// What became of the hook, for each port; nothing: there is none.
+    pub fn hooks(&self) -> &[Result<(), String>] {
+        &self.filtering.hooks
     }
 
     /// From now on the slice takes every packet of its queues.
@@ -49,15 +76,27 @@ impl<P: Port> Slice<P> {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<(), SliceError> {
+        self.set_both(filter, None)
+    }
+
+    fn set_both(&mut self, filter: Option<&Filter>, hook: Option<&Hook>) -> Result<(), SliceError> {
         self.filtering = Filtering::default();
         let mut judges = Vec::with_capacity(self.ports.len());
+        let mut hooks = Vec::new();
         for port in &mut self.ports {
+            if let Some(hook) = hook {
+                hooks.push(port.set_hook(filter, hook));
+            }
+            if let Some(Ok(())) = hooks.last() {
+                judges.push(Judge::Kernel);
+                continue;
+            }
             let judge = port
                 .set_filter(filter)
                 .map_err(|error| SliceError::port(&self.name, &port.capabilities().name, error))?;
             judges.push(judge);
         }
-        self.filtering = Filtering { filter: filter.cloned(), judges };
+        self.filtering = Filtering { filter: filter.cloned(), judges, hooks };
         Ok(())
     }
 }

@@ -42,6 +42,22 @@ pub struct Slice<P: Port = AnyPort> {
     pub(crate) readable: Option<PollSet>,
 }
 
+impl SliceSpec {
+    /// What is wrong with it whatever there is on this machine; its filter, compiled.
+    ///
+    /// # Errors
+    /// As [`Slice::open`], as far as that can be known without a port.
+    pub fn check(&self) -> Result<Option<Filter>, SliceError> {
+        let slice = || self.name.clone();
+        if let Some(port) = twice(&self.ports) {
+            return Err(SliceError::SameQueue { slice: slice(), port });
+        }
+        check_count(&self.name, self.ports.len())?;
+        let filter = self.filter.as_deref().map(Filter::compile).transpose();
+        filter.map_err(|error| SliceError::Filter { slice: slice(), error })
+    }
+}
+
 impl Slice<AnyPort> {
     /// Opens the ports of `spec`, in the calling thread's network namespace, over memory that is
     /// near its CPUs.
@@ -49,13 +65,8 @@ impl Slice<AnyPort> {
     /// # Errors
     /// Why not, and what to do.
     pub fn open(spec: &SliceSpec) -> Result<Self, SliceError> {
-        let SliceSpec { name, ports: _, cpus, frames, frame_bytes, filter } = spec;
-        if let Some(port) = twice(&spec.ports) {
-            return Err(SliceError::SameQueue { slice: name.clone(), port });
-        }
-        check_count(name, spec.ports.len())?;
-        let filter = filter.as_deref().map(Filter::compile).transpose();
-        let filter = filter.map_err(|error| SliceError::Filter { slice: name.clone(), error })?;
+        let filter = spec.check()?;
+        let SliceSpec { name, ports: _, cpus, frames, frame_bytes, filter: _ } = spec;
         let numa_node = node_of(cpus);
         let config = PoolConfig { frames: *frames, chunk_bytes: *frame_bytes, numa_node };
         let mut pool = numa::prefer(numa_node, || FramePool::new(config)).map_err(|error| {

@@ -1,12 +1,10 @@
 //! A slice between the kernels of two namespaces. Needs root.
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::Middle;
 use base::{Nanos, PortId};
 use calisto_slice::{Judge, KernelSide, Slice, SliceSpec};
-use common::Middle;
 use port::{Port, PortSpec};
 use shm::{Batch, Waited};
 use sys::cpu_set::CpuSet;
@@ -113,7 +111,7 @@ fn a_slice_with_a_filter_leaves_the_rest_to_the_kernel_from_the_first_packet_on(
     assert!(slice.judges().iter().all(|judge| *judge == Judge::Kernel), "{:?}", slice.judges());
     let left = middle.socket_left(7001);
     // To the middle's own address: the kernel's, but for the one port.
-    let kernel = common::socket(middle.middle(), ([10, 77, 0, 2], 7003).into());
+    let kernel = crate::common::socket(middle.middle(), ([10, 77, 0, 2], 7003).into());
     left.send_to(b"kernel", (middle.middle().ipv4(), 7003)).expect("the link is up");
     assert_eq!(kernel.recv(&mut [0; 64]).expect("it passes the slice by"), 6);
     left.send_to(b"slice", (middle.middle().ipv4(), 7002)).expect("the link is up");

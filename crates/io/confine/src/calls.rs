@@ -44,6 +44,8 @@ pub enum Calls {
     Replacing,
     /// CPUs, priorities and signals of threads in other processes.
     Scheduling,
+    /// Ending a process that it has a descriptor of, and no other signal.
+    Ending,
 }
 
 /// One condition on an argument that must hold.
@@ -146,6 +148,9 @@ impl Calls {
                 libc::SYS_chmod,
             ],
             Self::Scheduling => return scheduling(),
+            Self::Ending => {
+                return vec![only(libc::SYS_pidfd_send_signal, 1, libc::SIGKILL as u64)];
+            }
         };
         entries.iter().copied().map(any).collect()
     }

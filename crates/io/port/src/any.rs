@@ -7,6 +7,7 @@ use shm::{Batch, FramePool};
 
 use crate::af_packet::AfPacketPort;
 use crate::faulty::Faulty;
+use crate::hook::Hook;
 use crate::memory::MemoryPort;
 use crate::pcap::PcapPort;
 use crate::tap::TapPort;
@@ -77,6 +78,10 @@ impl Port for AnyPort {
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<Judge, OpenError> {
         each!(self, port => port.set_filter(filter))
+    }
+
+    fn set_hook(&mut self, filter: Option<&Filter>, hook: &Hook) -> Result<(), String> {
+        each!(self, port => port.set_hook(filter, hook))
     }
 
     fn flush(&mut self, pool: &mut FramePool, now: Nanos) {

@@ -62,6 +62,11 @@ counters! {
     kicks_busy,
     /// System calls made to get reception going.
     wakeups,
+    /// TCP segments longer than the link takes that a kernel of this host handed on whole, cut into
+    /// packets.
+    rx_cut,
+    /// Such segments with a wrong checksum, dropped.
+    rx_bad_checksum,
 }
 
 #[cfg(test)]

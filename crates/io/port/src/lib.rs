@@ -15,6 +15,8 @@ pub mod faulty;
 /// Which packets are wanted, as tcpdump would say it.
 pub mod filter;
 mod finish;
+/// What the kernel may finish before anybody receives it.
+pub mod hook;
 mod mapping;
 /// A wire in memory.
 pub mod memory;

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use base::{Nanos, QueueId};
 use shm::{Batch, FramePool};
 
+use crate::hook::Hook;
 use crate::{Filter, Judge, OpenError, PortCounters};
 
 /// A NIC, or something that looks like one: one receive and one transmit queue of it.
@@ -33,6 +34,15 @@ pub trait Port {
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<Judge, OpenError> {
         let why = "this kind of port does not look at packets".to_owned();
         Ok(if filter.is_none() { Judge::Kernel } else { Judge::Reader { why } })
+    }
+
+    /// From now on `hook` finishes what it can of the packets that `filter` wants, in the kernel,
+    /// and the others of them are received. A later [`Port::set_filter`] ends that.
+    ///
+    /// # Errors
+    /// Why there is none here; everything is as it was then.
+    fn set_hook(&mut self, _filter: Option<&Filter>, _hook: &Hook) -> Result<(), String> {
+        Err("only ports of AF_XDP have a hook".to_owned())
     }
 
     /// Pushes on what earlier calls could not finish: unsent kicks, frames whose time has come.
@@ -169,11 +179,21 @@ pub enum Fault {
     PeerGone,
 }
 
+impl Fault {
+    /// What it is, and what to do about it, of the port on `interface`.
+    pub fn of(self, interface: &str) -> String {
+        match self {
+            Self::Down => format!("{self}: set it up with `ip link set dev {interface} up`"),
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Vanished => "the interface was removed",
-            Self::Down => "the interface is down: set it up with `ip link set dev NAME up`",
+            Self::Down => "the interface is down",
             Self::EndOfFile => "the capture file has ended",
             Self::DamagedFile => {
                 "the capture file is damaged: no packet after the damage is played"

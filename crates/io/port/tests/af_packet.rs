@@ -1,11 +1,9 @@
 //! Packet sockets against the kernel, over veth pairs in namespaces of our own. Needs root.
 
-mod common;
-
 use std::net::Ipv4Addr;
 
+use crate::common::*;
 use base::{ChecksumState, Nanos, PortId, QueueId};
-use common::*;
 use port::af_packet::{AfPacketOptions, AfPacketPort, FanoutMode};
 use port::{Fault, Port};
 use shm::{Batch, FramePool};

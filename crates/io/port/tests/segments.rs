@@ -1,11 +1,9 @@
 //! Long segments beside the rings of AF_XDP, over a veth pair in namespaces of our own. Needs root.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::*;
 use base::{NO_FRAGMENT, PortId, QueueId, TxChecksum};
-use common::*;
 use port::Port;
 use port::af_packet::{AfPacketOptions, AfPacketPort};
 use port::xdp::{AttachMode, Take, Umem, XdpInterface, XdpOptions, XdpPort};
@@ -98,7 +96,7 @@ fn ports(bed: &Testbed) -> (FramePool, XdpPort, FramePool, AfPacketPort) {
     let interface = Arc::new(interface.unwrap_or_else(|error| panic!("{error}")));
     let (umem, options) = (Umem::new(&pool), XdpOptions::default());
     let port = XdpPort::open(&interface, PortId(0), QueueId(0), &umem, &mut pool, &options);
-    let hearing = common::pool();
+    let hearing = crate::common::pool();
     let heard = inside(bed.client(), || {
         let options = AfPacketOptions::default();
         AfPacketPort::open(bed.client().interface(), PortId(1), QueueId(0), &hearing, &options)

@@ -1,11 +1,9 @@
 //! TAP interfaces against the kernel, in namespaces of our own. Needs root.
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::common::*;
 use base::{Nanos, PortId, QueueId};
-use common::*;
 use port::tap::{TapOptions, TapPort};
 use port::{Fault, OpenError, Port};
 use shm::{Batch, FramePool};

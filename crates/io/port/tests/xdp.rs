@@ -1,13 +1,11 @@
 //! AF_XDP against the kernel, over veth pairs in namespaces of our own. Needs root.
 
-mod common;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::common::xdp::*;
+use crate::common::*;
 use base::{Nanos, PortId, QueueId};
-use common::xdp::*;
-use common::*;
 use port::af_packet::{AfPacketOptions, AfPacketPort};
 use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
 use port::{Fault, LinkChecksums, OpenError, Opener, Port, PortSpec, Queues};
@@ -336,7 +334,7 @@ fn frames_cross_from_one_interface_to_another_without_a_copy() {
         })
         .collect();
     assert!(!ports[0].capabilities().kernel_answers_arp, "everything is taken");
-    let mut raw_pool = common::pool();
+    let mut raw_pool = crate::common::pool();
     let mut ends: Vec<AfPacketPort> = [&left, &right]
         .iter()
         .map(|bed| {
@@ -421,26 +419,6 @@ fn a_fallback_to_generic_mode_is_said_aloud() {
     drop((port, interface));
     let error = attach(bed.server(), AttachMode::Native, Take::Ours).expect_err("too large");
     assert!(error.to_string().contains("leave out mode=native"), "{error}");
-}
-
-#[test]
-fn a_queue_that_is_in_use_is_busy_until_it_is_closed() {
-    let bed = bed(TestbedConfig::default());
-    let mut pool = pool();
-    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
-    let mut other_pool = common::pool();
-    let other_umem = Umem::new(&other_pool);
-    let interface = Arc::clone(port.interface());
-    let again = open(&interface, 0, &other_umem, &mut other_pool, &XdpOptions::default());
-    let error = again.err().expect("the queue is taken").to_string();
-    assert!(error.contains("queue 0 of veth0 is in use by another AF_XDP socket"), "{error}");
-    port.close(&mut pool);
-    for _ in 0..5 {
-        let mut again = open(&interface, 0, &other_umem, &mut other_pool, &XdpOptions::default())
-            .unwrap_or_else(|error| panic!("{error}"));
-        again.close(&mut other_pool);
-        assert_eq!(other_pool.outstanding(), 0);
-    }
 }
 
 #[test]

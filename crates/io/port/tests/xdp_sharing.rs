@@ -1,14 +1,12 @@
 //! Several owners of one interface: rights that come in as descriptors, programs and filters that
 //! are shared.
 
-mod common;
-
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use crate::common::xdp::*;
+use crate::common::*;
 use base::{Nanos, PortId};
-use common::xdp::*;
-use common::*;
 use port::xdp::{AttachMode, Take, Umem, XdpInterface, XdpOptions, XdpPort};
 use port::{Filter, Judge, Opener, Port, PortSpec};
 use shm::{Batch, FramePool};
@@ -187,4 +185,24 @@ fn a_filter_is_changed_while_traffic_runs_and_leaves_the_rest_to_the_kernel() {
     assert!(!is_ours(&mut owner));
     owner.port.set_filter(None).expect("the map has room");
     assert!(is_ours(&mut owner));
+}
+
+#[test]
+fn a_queue_that_is_in_use_is_busy_until_it_is_closed() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let mut other_pool = crate::common::pool();
+    let other_umem = Umem::new(&other_pool);
+    let interface = Arc::clone(port.interface());
+    let again = open(&interface, 0, &other_umem, &mut other_pool, &XdpOptions::default());
+    let error = again.err().expect("the queue is taken").to_string();
+    assert!(error.contains("queue 0 of veth0 is in use by another AF_XDP socket"), "{error}");
+    port.close(&mut pool);
+    for _ in 0..5 {
+        let mut again = open(&interface, 0, &other_umem, &mut other_pool, &XdpOptions::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        again.close(&mut other_pool);
+        assert_eq!(other_pool.outstanding(), 0);
+    }
 }

@@ -47,20 +47,23 @@ pub enum RegionKind {
     ReadySet = 4,
     /// The sockets of one application, or those between two ([`crate::stream`]).
     Stream = 5,
+    /// What is to be known of an application's connections when the daemon is dead
+    /// ([`crate::sockets::RepairTable`]).
+    Repair = 6,
 }
 
 impl RegionKind {
     /// The version of how what a region of this kind holds is laid out.
     pub const fn layout_version(self) -> u32 {
         match self {
-            Self::Frames | Self::FlowState | Self::App | Self::ReadySet => 1,
+            Self::Frames | Self::FlowState | Self::App | Self::ReadySet | Self::Repair => 1,
             Self::Stream => 2,
         }
     }
 
     /// Whether most of it is never used, so that its pages come with their first touch.
     const fn is_sparse(self) -> bool {
-        matches!(self, Self::Stream)
+        matches!(self, Self::Stream | Self::Repair)
     }
 
     /// Bytes of such a region of another process, at most: beyond it the sizes are nonsense.
@@ -205,6 +208,10 @@ fn map_whole(
             0,
         )
     }?;
+    // A process that dies with a core dump is not dead before all of that is written, and whoever
+    // goes on with connections then waits for that. What programs say is not the dump's either.
+    // SAFETY: the whole of our own mapping; what it holds does not change.
+    let _ = unsafe { rustix::mm::madvise(base, bytes, rustix::mm::Advice::LinuxDontDump) };
     Ok(NonNull::new(base.cast()).expect("mmap never returns page zero"))
 }
 
@@ -320,6 +327,20 @@ mod tests {
         assert_eq!(unsafe { region.base().as_ptr().add(4096).read() }, 0);
         assert!(rustix::fs::ftruncate(&region, 1 << 20).is_err());
         assert!(rustix::fs::ftruncate(&region, 0).is_err());
+    }
+
+    #[test]
+    fn no_region_is_in_a_core_dump() {
+        let region = Region::create("dumped", RegionKind::App, 64, 8192).expect("8 KiB fit");
+        let fd = region.as_fd().try_clone_to_owned().expect("descriptors are left");
+        let mapped = Region::map(fd, RegionKind::App).expect("it is one");
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("every process has one");
+        for one in [&region, &mapped] {
+            let begin = format!("{:x}-", one.base().as_ptr().addr());
+            let mut lines = maps.lines().skip_while(|line| !line.starts_with(&begin));
+            let flags = lines.find(|line| line.starts_with("VmFlags:")).expect("each has some");
+            assert!(flags.split_whitespace().any(|flag| flag == "dd"), "{flags}");
+        }
     }
 
     #[test]

@@ -25,10 +25,14 @@ mod host_addresses;
 #[cfg(not(loom))]
 mod layout;
 mod lock;
+#[cfg(not(loom))]
+mod narrow_paths;
 mod quota;
 mod ready_bits;
 #[cfg(not(loom))]
 mod record;
+#[cfg(not(loom))]
+mod repair_table;
 #[cfg(not(loom))]
 mod resident;
 #[cfg(not(loom))]
@@ -39,6 +43,8 @@ mod server;
 mod slot;
 #[cfg(not(loom))]
 mod slot_state;
+#[cfg(not(loom))]
+mod spare;
 
 pub use budget::Budget;
 pub use free_indexes::FreeIndexes;
@@ -52,10 +58,14 @@ pub use {
     heap::Heap,
     layout::{POLLERS_MAX, SLOTS_MAX, Side, SocketMemory, SocketSizes, WORKERS_MAX},
     record::{HEADER_BYTES, PAYLOAD_MAX, Record},
+    repair_table::{
+        CHANGING_WORDS, LASTING_WORDS, LOW_PORTS_MAX, RECORDS_MAX, RepairRecord, RepairTable,
+    },
     ring::{RingDesc, RingMemory},
     server::SocketServer,
     slot::{Address, Asks, OPTIONS, SlotInfo, SlotOption, SlotWords, TX_GROW_SHIFT},
     slot_state::{Kind, SlotState},
+    spare::SPARE_LOOK_EVERY,
 };
 
 #[cfg(all(test, not(loom)))]

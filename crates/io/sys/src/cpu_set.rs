@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rustix::io::Errno;
 use rustix::thread::CpuSet as Mask;
 
 use crate::{SysError, thread};
@@ -44,6 +45,19 @@ impl CpuSet {
         let all = Self::allowed();
         before.apply_to_self()?;
         Ok(all)
+    }
+
+    /// The CPUs that this machine may ever have, present or not: the kernel keeps what is per CPU
+    /// for each of them.
+    ///
+    /// # Errors
+    /// There is no sysfs, or it names more CPUs than a set holds.
+    pub fn possible() -> Result<Self, SysError> {
+        const PATH: &str = "/sys/devices/system/cpu/possible";
+        let failed = |errno| SysError::new(format!("read {PATH}"), errno, "");
+        let text = std::fs::read_to_string(PATH)
+            .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        text.parse().map_err(|_| failed(Errno::OVERFLOW))
     }
 
     /// Lets the calling thread run on these CPUs, of which its cpuset may leave fewer.

@@ -3,7 +3,7 @@
 //! Asked by rtnetlink, not /sys: that shows the namespace in which it was mounted, not the one
 //! that the calling thread has entered.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use base::Nanos;
@@ -195,6 +195,45 @@ pub fn all_addresses() -> Result<Vec<(u32, IpAddr)>, SysError> {
     Ok(addresses)
 }
 
+/// The addresses of everybody on the links of this host (IPv4): those that go with its prefixes,
+/// and those that somebody chose beside them.
+///
+/// # Errors
+/// Netlink is not available.
+pub fn broadcasts() -> Result<Vec<Ipv4Addr>, SysError> {
+    let mut broadcasts = Vec::new();
+    Request::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; 8])
+        .send(|kind, body| {
+            if kind == libc::RTM_NEWADDR {
+                broadcasts.extend(broadcasts_of(body).into_iter().flatten());
+            }
+        })
+        .map_err(|errno| SysError::new("list the addresses of this host", errno, ""))?;
+    Ok(broadcasts)
+}
+
+/// The last address of its prefix, unless the prefix is too short for one (RFC 3021), and the
+/// chosen one.
+fn broadcasts_of(body: &[u8]) -> [Option<Ipv4Addr>; 2] {
+    let mut found = [None; 2];
+    let Some((&[family, bits, ..], rest)) = body.split_at_checked(8) else { return found };
+    if i32::from(family) != libc::AF_INET {
+        return found;
+    }
+    for (kind, value) in attributes(rest) {
+        let Ok(octets) = <[u8; 4]>::try_from(value) else { continue };
+        match kind {
+            libc::IFA_ADDRESS if bits < 31 => {
+                let last = u32::from_be_bytes(octets) | u32::MAX >> bits;
+                found[0] = Some(last.into());
+            }
+            libc::IFA_BROADCAST => found[1] = Some(octets.into()),
+            _ => {}
+        }
+    }
+    found
+}
+
 /// Index of the interface, and its address: the local one where the link has two ends.
 fn parse_address(body: &[u8]) -> Option<(u32, IpAddr)> {
     let (fixed, rest) = body.split_at_checked(8)?;
@@ -311,6 +350,30 @@ mod tests {
         let found = addresses(lo.index).expect("netlink is there");
         assert_eq!(lo.up, found.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
         assert_eq!(addresses(u32::MAX), Ok(Vec::new()), "nobody has that index");
+    }
+
+    #[test]
+    fn everybody_on_a_link_has_the_last_address_of_its_prefix_and_the_chosen_one() {
+        let message = |bits: u8, attributes: &[(u16, [u8; 4])]| {
+            let mut body = vec![libc::AF_INET as u8, bits, 0, 0, 2, 0, 0, 0];
+            for (kind, octets) in attributes {
+                body.extend_from_slice(&[8, 0, *kind as u8, 0]);
+                body.extend_from_slice(octets);
+            }
+            body
+        };
+        let address = (libc::IFA_ADDRESS, [10, 1, 0, 2]);
+        let chosen = (libc::IFA_BROADCAST, [10, 1, 9, 9]);
+        let at = |octets: [u8; 4]| Some(Ipv4Addr::from(octets));
+        assert_eq!(broadcasts_of(&message(24, &[address])), [at([10, 1, 0, 255]), None]);
+        assert_eq!(
+            broadcasts_of(&message(20, &[address, chosen])),
+            [at([10, 1, 15, 255]), at([10, 1, 9, 9])]
+        );
+        assert_eq!(broadcasts_of(&message(31, &[address])), [None; 2]);
+        assert_eq!(broadcasts_of(&message(0, &[address])), [at([255; 4]), None]);
+        assert_eq!(broadcasts_of(&[10; 8]), [None; 2], "of another family");
+        assert_eq!(broadcasts_of(&[2; 7]), [None; 2], "cut short");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! One of the crates that may use `unsafe`; everything it exports is safe to call. Errors that a
 //! person will read are [`SysError`]: what was being done, what the kernel said, what to do.
 
+/// What BPF programs there are.
+pub mod bpf_query;
 /// Effective capabilities of this thread.
-mod bpf_query;
 pub mod capability;
 /// What a program that we start is to begin with.
 pub mod child;
@@ -30,6 +31,8 @@ pub mod futex;
 pub mod interface;
 /// Which CPUs an interrupt goes to.
 pub mod irq;
+/// Give a packet to this host's own stack.
+pub mod local_delivery;
 /// How much memory may be locked.
 pub mod memlock;
 /// Many UDP datagrams by one system call.
@@ -49,6 +52,8 @@ pub mod netns;
 pub mod nftables;
 /// The NUMA node of an interface and of a CPU.
 pub mod numa;
+/// How many files may be open.
+pub mod open_files;
 /// A thread, of whatever process, that cannot be mistaken for its successor.
 pub mod other_thread;
 /// Filter expressions in the language of tcpdump.
@@ -61,14 +66,14 @@ pub mod poll;
 pub mod poll_set;
 /// Keep a TCP port from others in the kernel.
 pub mod port_guard;
-/// Give up root for good.
-pub mod privileges;
 /// Which sockets a process has open.
 pub mod process_sockets;
 /// All processes and threads below one.
 pub mod process_tree;
 /// Bytes that nobody can guess.
 pub mod random;
+/// A file that a person names: regular, bounded, text.
+pub mod regular_file;
 /// Which way the kernel would send a packet.
 pub mod route;
 /// SCHED_IDLE, for work that anything may displace.
@@ -91,6 +96,8 @@ pub mod socket_owner;
 pub mod steal;
 /// Which TCP connections the kernel has.
 pub mod tcp_connections;
+/// What the kernel tells of its TCP connections.
+pub mod tcp_info;
 /// Have the kernel go on with a TCP connection that somebody else had.
 pub mod tcp_repair;
 #[cfg(test)]
@@ -105,5 +112,10 @@ pub mod trace;
 pub mod traffic_filters;
 /// UNIX sockets: who is at the other end, and what it may pass.
 pub mod unix_socket;
+/// Users by their names.
+pub mod users;
+/// Files that are written whole or not at all.
+pub mod whole_file;
+pub mod xfrm;
 
 pub use error::SysError;

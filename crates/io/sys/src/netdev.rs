@@ -18,6 +18,9 @@ pub struct XdpFeatures {
     pub native: bool,
     /// A native program may redirect, into AF_XDP sockets too.
     pub redirect: bool,
+    /// It sends what programs of other interfaces redirect to it (`ndo_xdp_xmit`). A veth does
+    /// while its other end has a program or puts segments together (GRO).
+    pub sends: bool,
     /// AF_XDP without a copy.
     pub zero_copy: bool,
     /// Packets that lie in several pieces are handed to programs that can take them.
@@ -80,7 +83,13 @@ fn parse(body: &[u8]) -> Option<XdpFeatures> {
         attributes(body.get(4..)?).find(|&(kind, _)| kind == NETDEV_A_DEV_XDP_FEATURES)?;
     let word = u64::from_ne_bytes(value.try_into().ok()?);
     let bit = |number: u32| word >> number & 1 == 1;
-    Some(XdpFeatures { native: bit(0), redirect: bit(1), zero_copy: bit(3), pieces: bit(5) })
+    Some(XdpFeatures {
+        native: bit(0),
+        redirect: bit(1),
+        sends: bit(2),
+        zero_copy: bit(3),
+        pieces: bit(5),
+    })
 }
 
 #[cfg(test)]
@@ -98,6 +107,7 @@ mod tests {
         assert_eq!(word(0), Some(none));
         assert_eq!(word(1), Some(XdpFeatures { native: true, ..none }));
         assert_eq!(word(2), Some(XdpFeatures { redirect: true, ..none }));
+        assert_eq!(word(4), Some(XdpFeatures { sends: true, ..none }));
         assert_eq!(word(8), Some(XdpFeatures { zero_copy: true, ..none }));
         assert_eq!(word(32), Some(XdpFeatures { pieces: true, ..none }));
     }

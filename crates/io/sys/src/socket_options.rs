@@ -32,8 +32,8 @@ pub enum KernelOnly {
     /// A protocol lies on top of TCP in the kernel (TCP_ULP).
     UpperProtocol,
     /// Another option, whose effect is the kernel's alone: a mark that rules of routing ask for
-    /// (SO_MARK), a least TTL (IP_MINTTL, IPV6_MINHOPCOUNT), keys (TCP_AO), encapsulation
-    /// (UDP_ENCAP), or a queue of errors (IP_RECVERR, IPV6_RECVERR).
+    /// (SO_MARK), a least TTL (IP_MINTTL, IPV6_MINHOPCOUNT), keys (TCP_AO) or encapsulation
+    /// (UDP_ENCAP).
     Other,
 }
 
@@ -67,13 +67,8 @@ const OF_V6: &[(c_int, c_int, KernelOnly)] = &[
 /// The same of UDP sockets.
 const OF_UDP: &[(c_int, c_int, KernelOnly)] = &[
     (libc::IPPROTO_UDP, UDP_ENCAP, KernelOnly::Other),
-    (libc::IPPROTO_IP, libc::IP_RECVERR, KernelOnly::Other),
     (libc::SOL_SOCKET, libc::SO_BROADCAST, KernelOnly::Other),
 ];
-
-/// The same of UDP sockets of IPv6.
-const OF_UDP_V6: &[(c_int, c_int, KernelOnly)] =
-    &[(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, KernelOnly::Other)];
 
 /// The first option of a TCP or UDP socket that only the kernel can honour, if one is set. What
 /// cannot be read at all and so cannot be found: TCP_MD5SIG, IP_XFRM_POLICY.
@@ -83,12 +78,7 @@ const OF_UDP_V6: &[(c_int, c_int, KernelOnly)] =
 pub fn kernel_only(socket: BorrowedFd<'_>) -> Result<Option<KernelOnly>, SysError> {
     let kind = crate::socket::kind_of(socket)?;
     let failed = |errno| SysError::new("read a socket's options", errno, "");
-    let tables = [
-        (true, OF_ALL),
-        (kind.is_ipv6(), OF_V6),
-        (kind.is_udp(), OF_UDP),
-        (kind.is_udp() && kind.is_ipv6(), OF_UDP_V6),
-    ];
+    let tables = [(true, OF_ALL), (kind.is_ipv6(), OF_V6), (kind.is_udp(), OF_UDP)];
     let meant = tables.into_iter().filter(|(is_meant, _)| *is_meant);
     for &(level, name, what) in meant.flat_map(|(_, table)| table) {
         match get_int(socket, level, name) {

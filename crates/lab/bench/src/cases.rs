@@ -33,6 +33,16 @@ pub(crate) struct AttackSize {
     pub(crate) per_second: u64,
 }
 
+/// How much is under way when a daemon ends, where a bench has that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DeathSize {
+    pub(crate) connections: usize,
+    /// Requests of all of them together.
+    pub(crate) per_second: u64,
+    /// Of everything random.
+    pub(crate) seed: u64,
+}
+
 /// How much of everything.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -46,6 +56,7 @@ pub(crate) struct Plan {
     /// A file of routes, where a bench wants one.
     pub(crate) table: Option<PathBuf>,
     pub(crate) attack: AttackSize,
+    pub(crate) death: DeathSize,
 }
 
 impl Plan {
@@ -53,8 +64,17 @@ impl Plan {
     pub(crate) fn new<const ROUNDS: u32>(size: &Size<ROUNDS>) -> Self {
         let Size { rounds, quick } = *size;
         let rounds = rounds.unwrap_or(if quick { 2 } else { ROUNDS });
-        let (cpus, attack) = (Cpus::choose(), AttackSize::default());
-        Self { rounds, quick, cpus, is_rehearsal: false, cores: 2, table: None, attack }
+        let (attack, death) = Default::default();
+        Self {
+            rounds,
+            quick,
+            cpus: Cpus::choose(),
+            is_rehearsal: false,
+            cores: 2,
+            table: None,
+            attack,
+            death,
+        }
     }
 
     /// A round of a case begins, of `what` where it has several parts.

@@ -3,7 +3,8 @@
 //! What must hold: a figure and its baseline are measured in the same run, in turns; a figure is a
 //! median with its range; what was missed is printed as missed, and what could not be measured says
 //! why. Read `report.rs` for what a figure is, and `steer.rs`, `apps.rs`, `abuse.rs`, `cores.rs`,
-//! `tcp.rs`, `sockets.rs`, `slice.rs`, `sim.rs` and `generator.rs` for the lists of cases.
+//! `tcp.rs`, `sockets.rs`, `outlive.rs`, `slice.rs`, `sim.rs` and `generator.rs` for the lists of
+//! cases.
 #![forbid(unsafe_code)]
 
 /// `calisto bench abuse`: what attackers take from the honest.
@@ -22,6 +23,8 @@ mod flows;
 pub mod generator;
 mod helper;
 mod machine;
+/// `calisto bench outlive`: what a daemon's end does to connections.
+pub mod outlive;
 mod place;
 #[cfg(test)]
 mod printed;

@@ -10,7 +10,7 @@ mod account;
 mod asked;
 mod breakdown;
 pub(crate) mod client;
-mod connections;
+pub(crate) mod connections;
 mod contest;
 mod dialogue;
 mod echo;

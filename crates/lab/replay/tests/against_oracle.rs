@@ -1,10 +1,8 @@
 //! Random captures of every kind against a count made while they were generated.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use replay::{Options, Report};
 

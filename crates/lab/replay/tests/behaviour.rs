@@ -1,8 +1,6 @@
 //! What a replay does with flows: who gets them, what moves, whether order holds, and how it ends.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use replay::{Args, Options, Pace, Report, play, run};
 
 fn with(policy: &str, workers: &[u16], seed: u64) -> Options {

@@ -1,8 +1,6 @@
 //! Files that are damaged, cut, absurd or of something else: a sentence or a counter, never more.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use replay::{Args, Error, Options, Report, play, run};
 

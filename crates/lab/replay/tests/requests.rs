@@ -1,9 +1,7 @@
 //! The requests of a capture: who asks, how often, and how long a reply takes.
 
-mod common;
-
+use crate::common::{FORMATS, Record, file, udp};
 use base::Nanos;
-use common::{FORMATS, Record, file, udp};
 use replay::requests;
 
 #[test]
@@ -26,7 +24,8 @@ fn who_sent_the_first_packet_asks_and_the_next_the_other_way_is_the_reply() {
         at(200, udp(client, server, b"")),
     ];
     for format in FORMATS {
-        let found = requests(&file(format, common::ETHERNET, &records)[..]).expect("it is sound");
+        let found =
+            requests(&file(format, crate::common::ETHERNET, &records)[..]).expect("it is sound");
         let shown: Vec<_> =
             found.iter().map(|one| (one.at.0 / 1000, one.flow, one.reply_after)).collect();
         let reply = Some(Nanos::from_micros(30));
@@ -41,7 +40,7 @@ fn who_sent_the_first_packet_asks_and_the_next_the_other_way_is_the_reply() {
 #[test]
 fn what_is_no_capture_or_has_no_request_is_refused_with_a_reason() {
     assert!(requests(&b"nonsense and more of it than a header has"[..]).is_err());
-    let empty = file(FORMATS[0], common::ETHERNET, &[]);
+    let empty = file(FORMATS[0], crate::common::ETHERNET, &[]);
     let refused = requests(&empty[..]).expect_err("nothing is in it").to_string();
     assert!(refused.contains("no TCP or UDP packet with data"), "{refused}");
 }

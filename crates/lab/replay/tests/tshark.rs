@@ -7,12 +7,10 @@
 //! packets of groups and fragments to no worker, while tshark reassembles fragments and has
 //! conversations with groups; and tshark begins another TCP conversation when a port is used again.
 
-mod common;
-
 use std::process::Command;
 use std::sync::Once;
 
-use common::*;
+use crate::common::*;
 use replay::{Options, Report};
 use wire::tcp::{ACK, SYN};
 

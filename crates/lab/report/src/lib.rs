@@ -33,7 +33,6 @@ mod ruler;
 #[cfg(test)]
 mod sample;
 mod svg;
-mod write;
 #[cfg(test)]
 mod xml;
 
@@ -48,4 +47,3 @@ pub use merge::Report;
 pub use page::Verdicts;
 pub use papers::{Ours, Paper, PaperRow};
 pub use read::read;
-pub use write::write;

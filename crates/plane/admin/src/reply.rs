@@ -151,6 +151,9 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Its workers.
     pub workers: Vec<WorkerStatus>,
+    /// Workers that there are to be. 0: an older daemon.
+    #[serde(default)]
+    pub workers_wanted: u16,
     /// The policy in force.
     pub policy: String,
     /// Flow groups.
@@ -171,6 +174,11 @@ pub struct Status {
     /// paths), "without_paths" (the kernel has no landlock), "off". Empty: an older daemon.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confinement: String,
+    /// Whether a process waits that has the kernel go on with the connections of programs if the
+    /// daemon dies: "well", "ended" (and another one is about to be started), "given_up" (it has
+    /// ended too often), "off". Empty: an older daemon.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guardian: String,
     /// The memory of programs' rings. Absent: no sockets are served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring_memory: Option<RingMemoryStatus>,
@@ -311,4 +319,7 @@ pub struct SteerStatus {
     pub pins: Vec<(u32, u16)>,
     /// Flows pinned one by one.
     pub pinned_flows: u32,
+    /// Of these, flow and worker of those that have been pinned by name, some hundred at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<(String, u16)>,
 }

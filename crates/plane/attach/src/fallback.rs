@@ -42,7 +42,7 @@ macro_rules! reasons {
 reasons! {
     NoRouteHere "no_route_here" "the way there does not lead through an interface of Calisto";
     NotPermitted "not_permitted" "the daemon's rule for this user does not allow that address or port";
-    FirewallRules "firewall_rules" "packet filters (nftables, iptables, tc, BPF programs of socket look-ups) guard the host, and Calisto would bypass them";
+    FirewallRules "firewall_rules" "packet filters (nftables, iptables, tc, BPF programs of socket look-ups) or policies of IPsec guard the host, and Calisto would bypass them";
     ControlGroupFilter "control_group_filter" "a BPF program of its control group sees or rewrites its sockets or packets, and Calisto would bypass it";
     ControlGroupUnseen "control_group_unseen" "the daemon cannot look for BPF programs of its control group, and would bypass them unseen (in a container, give it the host's processes, control groups and /sys/fs/cgroup)";
     LoopbackPeerNotAccelerated "loopback_peer_not_accelerated" "the other end is a program on this host that Calisto does not serve";

@@ -47,8 +47,11 @@ pub enum Received {
 }
 
 impl Peer {
-    /// `socket` must not block.
-    pub(crate) fn new(socket: OwnedFd) -> Result<Self, SysError> {
+    /// The daemon's end of a connection, or a copy of it. `socket` must not block.
+    ///
+    /// # Errors
+    /// It is no connected UNIX socket.
+    pub fn new(socket: OwnedFd) -> Result<Self, SysError> {
         let who = sys::unix_socket::peer_credentials(socket.as_fd())?;
         let credentials = PeerCredentials { pid: who.pid, uid: who.uid, gid: who.gid };
         Ok(Self { socket, credentials })

@@ -58,6 +58,9 @@ pub struct Config {
     pub tenants: Vec<Tenant>,
 }
 
+/// Bytes of a configuration that anybody would write, at most.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
 impl Config {
     /// The configuration that a TOML text describes; what it does not mention has its default.
     ///
@@ -225,6 +228,11 @@ impl Default for Config {
 pub struct Steer {
     /// The policy at the start. Default: sticky.
     pub policy: String,
+    /// What stays with one worker, whatever the policy says, a text each: a flow, or a group of
+    /// flows if `steer.seed` is set, and the worker, as in `"udp 10.0.0.1:5000 -> 10.0.0.2:7 = 2"`
+    /// and `"group 7 = 1"`. `calisto config save` writes those that `calisto steer pin` has made.
+    /// Default: nothing.
+    pub pins: Vec<String>,
     /// Flow groups, a power of two. Default: 65 536.
     pub groups: u32,
     /// Flows that can be pinned one by one, at most. Default: 1024.
@@ -245,6 +253,7 @@ impl Default for Steer {
     fn default() -> Self {
         Self {
             policy: "sticky".to_owned(),
+            pins: Vec::new(),
             groups: 65_536,
             overrides: 1024,
             seed: None,

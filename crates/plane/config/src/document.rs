@@ -115,19 +115,39 @@ pub(crate) fn known(
             .unwrap_or_else(|| format!("sections are {}", sections().join(", ")));
         return Err(format!("there is no section `[{shown}]`: {advice}"));
     }
-    let here = RULES.iter().filter(|rule| rule.section == section);
     let advice = if let Some(elsewhere) = RULES.iter().find(|rule| rule.key == key) {
         format!("did you mean `{}`?", elsewhere.path())
-    } else if let Some(near) = nearest(key, here.clone().map(|rule| rule.key)) {
+    } else if let Some(near) = nearest(key, of_section(section).map(|rule| rule.key)) {
         format!("did you mean `{}`?", rule::join(section, near))
     } else if let Some(near) = nearest(key, RULES.iter().map(|rule| rule.key)) {
         let rule = RULES.iter().find(|rule| rule.key == near);
         format!("did you mean `{}`?", rule.map(Rule::path).unwrap_or_default())
-    } else {
-        let keys: Vec<&str> = here.map(|rule| rule.key).collect();
+    } else if let Some(near) = near_section(section) {
+        let keys: Vec<String> = match near == section {
+            true => of_section(near).map(|rule| rule.key.to_owned()).collect(),
+            false => of_section(near).map(Rule::path).collect(),
+        };
         format!("keys there are {}", keys.join(", "))
+    } else {
+        let keys: Vec<&str> = of_section("").map(|rule| rule.key).collect();
+        format!(
+            "there is no section `{}` either: sections are {}; keys without one are {}",
+            shorten(section),
+            sections().join(", "),
+            keys.join(", ")
+        )
     };
     Err(format!("there is no key `{shown}`: {advice}"))
+}
+
+/// The section of that name, or else the one that was probably meant.
+fn near_section(section: &str) -> Option<&'static str> {
+    let mut names = RULES.iter().map(|rule| rule.section);
+    names.find(|name| *name == section).or_else(|| nearest(section, sections()))
+}
+
+fn of_section(section: &str) -> impl Iterator<Item = &'static Rule> + '_ {
+    RULES.iter().filter(move |rule| rule.section == section)
 }
 
 /// Names of sections, each once.

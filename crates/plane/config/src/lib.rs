@@ -3,8 +3,9 @@
 //! A text becomes a [`Config`] or a [`ConfigError`] that names key, line and what is allowed;
 //! nothing is guessed and no unknown key is passed over. No file is read here. `rule.rs` is the
 //! table of all keys, `document.rs` holds a text against it, `edit.rs` does the same for one
-//! `key=value` of a command line, `places.rs` says on which lines keys stand, and `manual.rs`
-//! explains each key to people, of which `example.rs` makes a file to begin with.
+//! `key=value` of a command line, `rewrite.rs` changes a text, `places.rs` says on which lines keys
+//! stand, and `manual.rs` explains each key to people, of which `example.rs` makes a file to begin
+//! with.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -16,6 +17,7 @@ mod log;
 mod manual;
 mod near;
 mod places;
+mod rewrite;
 mod rule;
 mod sockets;
 mod tcp;
@@ -26,13 +28,15 @@ mod value;
 mod wait;
 mod workers;
 
-pub use config::{Apps, Config, Cores, Frames, Handover, Steer};
+pub use config::{Apps, Config, Cores, FILE_BYTES_MAX, Frames, Handover, Steer};
 pub use error::ConfigError;
 pub use example::example;
 pub use log::{Log, LogFormat, LogLevel};
 pub use manual::{Key, keys, section};
 pub use near::nearest;
 pub use places::Places;
+pub use rewrite::{NewValue, rewrite};
+pub use rule::PINS_MAX;
 pub use sockets::Sockets;
 pub use tcp::{Congestion, Tcp};
 pub use tenant::{Denied, Reach, Tenant, TenantUser};

@@ -45,6 +45,9 @@ pub(crate) enum Kind {
     User,
 }
 
+/// Pins that a configuration can hold.
+pub const PINS_MAX: usize = 1024;
+
 /// The largest CPU number: the kernel's `cpu_set_t` has 1024 bits.
 pub(crate) const CPU_MAX: i64 = 1023;
 
@@ -72,6 +75,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("workers", "cpus", Kind::Cpus(1024)),
     rule("workers", "dispatcher_cpu", Kind::Range(0, CPU_MAX)),
     rule("steer", "policy", Kind::Text(64)),
+    rule("steer", "pins", Kind::Texts(PINS_MAX)),
     rule("steer", "groups", Kind::PowerOfTwo(128, 1 << 20)),
     rule("steer", "overrides", Kind::Range(0, 65_536)),
     // TOML's integers end here.
@@ -120,6 +124,8 @@ pub(crate) const RULES: &[Rule] = &[
     rule("sockets", "drain_ms", Kind::Range(0, 3_600_000)),
     rule("sockets", "memory_mib", Kind::Range(0, 1 << 20)),
     rule("sockets", "descriptors", Kind::Range(0, 1 << 30)),
+    rule("sockets", "guardian", Kind::Flag),
+    rule("sockets", "hang_ms", Kind::Range(0, 3_600_000)),
     rule("log", "format", Kind::Word(&["text", "json", "journald"])),
     rule("log", "level", Kind::Word(LOG_LEVELS)),
     rule("log", "daemon", Kind::Word(LOG_LEVELS)),

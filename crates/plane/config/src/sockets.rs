@@ -21,10 +21,24 @@ pub struct Sockets {
     /// root gets a quarter of them at most, a program three quarters of what its user may have.
     /// Default: 0.
     pub descriptors: u32,
+    /// Whether a process of its own waits for the daemon's sudden end, by a signal, a panic or for
+    /// want of memory, and has the kernel go on with the programs' connections then. Default: true.
+    pub guardian: bool,
+    /// A daemon whose loop has not gone round for so many milliseconds hangs: its guardian ends it,
+    /// and the kernel goes on. What the guardian itself did not see pass does not count, nor does
+    /// anything while a debugger has the daemon. Zero: nobody looks. Default: 30000.
+    pub hang_ms: u32,
 }
 
 impl Default for Sockets {
     fn default() -> Self {
-        Self { ignore_firewall: false, drain_ms: 2000, memory_mib: 0, descriptors: 0 }
+        Self {
+            ignore_firewall: false,
+            drain_ms: 2000,
+            memory_mib: 0,
+            descriptors: 0,
+            guardian: true,
+            hang_ms: 30_000,
+        }
     }
 }

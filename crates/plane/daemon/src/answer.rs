@@ -1,7 +1,7 @@
 //! What an operator can ask, and how the loop answers.
 
 use admin::{Command, ReplyBody, Request, Target};
-use base::{FlowGroup, FlowHash, Nanos, WorkerId};
+use base::{FlowGroup, Nanos, WorkerId};
 use config::Config;
 use datapath::{AppId, CAPTURES_MAX, CaptureTap, DetachReason, Steering};
 use policy::Entry;
@@ -12,6 +12,7 @@ use crate::admin_socket::error;
 use crate::ask::{Answer, Ask, Question};
 use crate::changes::LoopChange;
 use crate::event_loop::{EventLoop, Export};
+use crate::pins::Pinned;
 use crate::status::steer_status;
 
 /// Between the question and the answer.
@@ -133,7 +134,13 @@ impl EventLoop {
             Command::Status => ReplyBody::Status(self.status(now)),
             Command::Stats => ReplyBody::Stats { threads: self.stats() },
             Command::Flows { count } => ReplyBody::Flows { flows: self.flows(app, count) },
-            Command::SteerShow => ReplyBody::Steer(steer_status(steering)),
+            Command::SteerShow => {
+                let mut steer = steer_status(steering);
+                if app == AppId::OWN {
+                    steer.pinned = self.pins.named();
+                }
+                ReplyBody::Steer(steer)
+            }
             Command::SteerSet { policy }
                 if app == AppId::OWN
                     && policy == "shared"
@@ -142,8 +149,8 @@ impl EventLoop {
                 error(ONE_WORKER)
             }
             Command::SteerSet { policy } => steer_set(steering, &policy, self.seed),
-            Command::SteerPin { target, worker } => self.pin(app, &target, WorkerId(worker)),
-            Command::SteerUnpin { target } => self.unpin(app, &target),
+            Command::SteerPin { target, worker } => self.pin_target(app, &target, WorkerId(worker)),
+            Command::SteerUnpin { target } => self.unpin_target(app, &target),
             Command::Workers { count } if app == AppId::OWN => self.workers(count),
             Command::Workers { .. } => {
                 error("an application has the workers that it has attached with")
@@ -160,7 +167,7 @@ impl EventLoop {
             Command::Cores => ReplyBody::Cores(self.cores_status(now)),
             Command::CoresSet { policy } => self.cores_set(&policy),
             Command::Stop => {
-                self.stops_asked = self.stops_asked.saturating_add(1);
+                self.drain.ask();
                 ReplyBody::Done
             }
             // The admin thread turns these into other questions.
@@ -220,7 +227,7 @@ impl EventLoop {
 
     /// A changed configuration holds from now on: all of it, or nothing.
     fn apply(&mut self, change: LoopChange) -> Result<(), String> {
-        let LoopChange { config, listeners } = change;
+        let LoopChange { config, listeners, pins } = change;
         let is_other = |name: fn(&Config) -> &str| name(&config) != name(&self.config);
         let steers_anew = is_other(|config| config.steer.policy.as_str());
         let is_served = self.worker_pool.engines().is_some();
@@ -245,6 +252,7 @@ impl EventLoop {
         if config.workers.count != self.config.workers.count {
             self.workers_wanted = config.workers.count;
         }
+        self.pins.want(pins);
         self.config = config;
         Ok(())
     }
@@ -260,64 +268,30 @@ impl EventLoop {
         ReplyBody::Done
     }
 
-    fn pin(&mut self, app: AppId, target: &Target, worker: WorkerId) -> ReplyBody {
-        let flow = match self.flow_of(target) {
-            Ok(flow) => flow,
-            Err(wrong) => return error(&wrong),
-        };
-        let Some(steering) = self.dispatcher.steering_of_mut(app) else {
-            return error(GONE);
-        };
-        match flow {
-            Aim::Flow(flow, hash) => done(steering.pin_flow(flow.id(), hash, worker)),
-            Aim::Group(group) => {
-                let groups = steering.table().groups();
-                if group.0 >= groups {
-                    return error(&format!(
-                        "there is no group {group}: there are 0 to {}",
-                        groups - 1
-                    ));
-                }
-                let (control, live) = steering.control_mut();
-                done(control.pin(group, worker, live))
-            }
+    fn pin_target(&mut self, app: AppId, target: &Target, worker: WorkerId) -> ReplyBody {
+        match pinned(target) {
+            Ok(what) => done(self.pin(app, what, worker)),
+            Err(wrong) => error(&wrong),
         }
     }
 
-    fn unpin(&mut self, app: AppId, target: &Target) -> ReplyBody {
-        let flow = match self.flow_of(target) {
-            Ok(flow) => flow,
-            Err(wrong) => return error(&wrong),
-        };
-        let Some(steering) = self.dispatcher.steering_of_mut(app) else {
-            return error(GONE);
-        };
-        let was_pinned = match flow {
-            Aim::Flow(flow, hash) => steering.unpin_flow(flow.id(), hash),
-            Aim::Group(group) => steering.control_mut().0.unpin(group),
-        };
-        if was_pinned {
-            ReplyBody::Done
-        } else {
-            error("it is not pinned: see `calisto steer show`")
-        }
-    }
-
-    fn flow_of(&self, target: &Target) -> Result<Aim, String> {
-        match target {
-            Target::Group(group) => Ok(Aim::Group(FlowGroup(*group))),
-            Target::Flow(text) => {
-                let flow = text.parse::<FlowKey>().map_err(|wrong| wrong.to_string())?;
-                Ok(Aim::Flow(flow, self.dispatcher.hash(&flow)))
-            }
+    fn unpin_target(&mut self, app: AppId, target: &Target) -> ReplyBody {
+        match pinned(target) {
+            Ok(what) if self.unpin(app, what) => ReplyBody::Done,
+            Ok(_) => error("it is not pinned: see `calisto steer show`"),
+            Err(wrong) => error(&wrong),
         }
     }
 }
 
-/// What is pinned: a group, or a flow with its hash.
-enum Aim {
-    Group(FlowGroup),
-    Flow(FlowKey, FlowHash),
+fn pinned(target: &Target) -> Result<Pinned, String> {
+    match target {
+        Target::Group(group) => Ok(Pinned::Group(FlowGroup(*group))),
+        Target::Flow(text) => {
+            let flow = text.parse::<FlowKey>().map_err(|wrong| wrong.to_string())?;
+            Ok(Pinned::Flow(flow))
+        }
+    }
 }
 
 fn steer_set(steering: &mut Steering, name: &str, seed: u64) -> ReplyBody {

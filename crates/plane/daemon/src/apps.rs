@@ -25,3 +25,4 @@ pub(crate) use claims::Claims;
 pub(crate) use notices::{Notice, Notices, TraceAsk};
 pub(crate) use rules::{RuleError, Rules};
 pub(crate) use socket_file::MODE as SOCKET_MODE;
+pub(crate) use sockets::GIVEN_BYTES_MAX;

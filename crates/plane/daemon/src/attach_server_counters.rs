@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use admin::{DescriptorStatus, RingMemoryStatus};
 use shm::sockets::Budget;
 
+use crate::guardian::GuardianState;
+
 /// Builds the enum, names and sentences of help from one table.
 macro_rules! events {
     ($($name:ident $word:literal $help:literal;)*) => {
@@ -34,8 +36,12 @@ events! {
     ClaimShareUsedUp "attach_claim_share_used_up" "listeners and UDP sockets that were left to the kernel because their user has as many addresses as a user may";
     InterfacesGone "attach_interfaces_gone" "times that the interface of a port was found to be gone";
     LookerEnded "attach_looker_ended" "times that the process that looks for open sockets was found to have ended";
+    GuardianEnded "attach_guardian_ended" "times that the guardian was found to have ended, which would have the kernel go on with connections if the daemon died";
+    GuardianStarted "attach_guardian_started" "times that another guardian was started because the one before had ended";
     SourcesUnchecked "attach_sources_unchecked" "times that the routes were found to be too many or too special to check where first packets come from";
     PortsYielded "attach_ports_yielded" "ports of ended listeners that were given to the kernel while connections of theirs lived, because another user has them now";
+    ErrorsGiven "attach_errors_given" "ICMP errors about datagrams that were given to the kernel, which has the other half of the socket";
+    ErrorsNotGiven "attach_errors_not_given" "ICMP errors about datagrams that the kernel did not get because there were too many at once, of one user's sockets or in all";
     HandedOver "attach_handed_over" "connections that the kernel goes on with since the daemon was told to end";
     HandOverLibrary "attach_hand_over_library" "connections that the kernel could not go on with because their program's library does not follow them there";
     HandOverState "attach_hand_over_state" "connections that the kernel could not go on with because they did not stand yet, were over, or had urgent data under way";
@@ -53,6 +59,8 @@ pub(crate) struct AttachServerCounters {
     memory: [AtomicU64; MEMORY.len()],
     descriptors: [AtomicU64; DESCRIPTORS.len()],
     programs: AtomicU64,
+    /// Zero: there is none. Else [`GuardianState`], from 1 on.
+    guardian: AtomicU64,
 }
 
 /// What is told about the memory of rings.
@@ -65,7 +73,7 @@ const MEMORY: [(&str, &str); 5] = [
     ),
     (
         "ring_memory_discarded_bytes",
-        "bytes of rings that were given back because memory was short: nobody had them, or nobody read them",
+        "bytes of rings that were given back to the system: nobody had had them for some time, or memory was short and nobody had or read them",
     ),
     (
         "ring_memory_evicted",
@@ -87,6 +95,7 @@ impl Default for AttachServerCounters {
             memory: std::array::from_fn(|_| zero()),
             descriptors: std::array::from_fn(|_| zero()),
             programs: zero(),
+            guardian: zero(),
         }
     }
 }
@@ -122,6 +131,23 @@ impl AttachServerCounters {
     /// The same, as it was noted last.
     pub(crate) fn programs(&self) -> u32 {
         self.programs.load(Ordering::Relaxed) as u32
+    }
+
+    /// The guardian is like this now.
+    pub(crate) fn note_guardian(&self, state: GuardianState) {
+        self.guardian.store(1 + state as u64, Ordering::Relaxed);
+    }
+
+    /// How the guardian is, in the word that operators are told.
+    pub(crate) fn guardian(&self) -> &'static str {
+        const STATES: [(GuardianState, &str); 3] = [
+            (GuardianState::Well, "well"),
+            (GuardianState::Ended, "ended"),
+            (GuardianState::GivenUp, "given_up"),
+        ];
+        let noted = self.guardian.load(Ordering::Relaxed);
+        let state = STATES.iter().find(|(state, _)| 1 + *state as u64 == noted);
+        state.map_or("off", |(_, word)| word)
     }
 
     /// The descriptors for programs, as they were noted last; nothing before the first time.

@@ -9,6 +9,7 @@ use config::Config;
 use datapath::Listener;
 
 use crate::apps::Rules;
+use crate::pins::PinStep;
 
 /// An operator waits this long: the loop and the attach server may take five seconds each.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
@@ -51,6 +52,7 @@ pub(crate) struct LoopChange {
     pub(crate) config: Config,
     /// What the own workers listen on, if that changes.
     pub(crate) listeners: Option<Vec<Listener>>,
+    pub(crate) pins: Vec<PinStep>,
 }
 
 /// What changes at the attach server.

@@ -23,7 +23,7 @@ use port::PortSpec;
 pub use finding::{Finding, Severity};
 pub use machine::Machine;
 
-use crate::{cores, setup};
+use crate::{cores, pins, setup};
 
 /// Everything that is wrong or doubtful about `config`; without a machine, only what is so on every
 /// machine. The worst comes first.
@@ -35,6 +35,8 @@ pub fn check(config: &Config, machine: Option<&Machine>) -> Vec<Finding> {
     found.extend(addresses::check(&listeners, &specs, machine));
     found.extend(job(config, &listeners));
     found.extend(names(config));
+    let (_, wrong) = pins::examine(config);
+    found.extend(wrong.into_iter().map(|(at, says)| Finding::wrong("steer.pins", Some(at), says)));
     found.extend(cpus::check(config, machine));
     found.extend(users::check(config, machine));
     found.sort_by_key(|finding| finding.severity);

@@ -11,6 +11,7 @@
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
 //! | service | messages to the service manager |
+//! | the guardian, another process | repair of TCP connections, their owners and ports, BPF map elements, the end of a daemon that hangs |
 //! | the process that looks for open sockets | descriptors of other processes, and nothing else |
 //!
 //! No thread opens other files, executes, traces or loads programs, and none but `ports` makes raw
@@ -47,6 +48,8 @@ pub(crate) enum Role {
     Service,
     /// Of another process: see `open_sockets.rs`.
     Looker,
+    /// Of another process: see `guardian.rs`.
+    Guardian,
 }
 
 /// From now on threads that [`enter`] are confined; sockets' files are in `folders`, and the
@@ -92,8 +95,8 @@ pub(crate) fn is_entered(role: Role) -> bool {
 impl Role {
     fn rights(self) -> Rights<'static> {
         use Calls::{
-            Accepting, Descriptors, Files, MapElements, Messages, ProgramQueries, Replacing,
-            Scheduling, Sharing, Sockets, Threads, Waiting,
+            Accepting, Descriptors, Ending, Files, MapElements, Messages, ProgramQueries,
+            Replacing, Scheduling, Sharing, Sockets, Threads, Waiting,
         };
         match self {
             Self::EventLoop => Rights {
@@ -160,6 +163,19 @@ impl Role {
                 ..Rights::NOTHING
             },
             Self::AdminClient => Rights { calls: &[Messages], ..Rights::NOTHING },
+            Self::Guardian => Rights {
+                // CAP_CHOWN: a connection's socket in the kernel is its user's.
+                capabilities: &[
+                    Capability::Bpf,
+                    Capability::Chown,
+                    Capability::NetAdmin,
+                    Capability::NetBindService,
+                ],
+                calls: &[Ending, Files, MapElements, Messages, Sharing, Sockets, Threads],
+                reads: &["/proc"],
+                reaches_out: true,
+                ..Rights::NOTHING
+            },
             Self::Looker => Rights {
                 // The list of another user's descriptors is a folder of its.
                 capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],

@@ -6,6 +6,7 @@ use base::Nanos;
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     until: Option<Nanos>,
+    stops_asked: u32,
 }
 
 /// What is to be done next.
@@ -20,6 +21,16 @@ pub(crate) enum Next {
 }
 
 impl Drain {
+    /// An operator asks for the end.
+    pub(crate) fn ask(&mut self) {
+        self.stops_asked = self.stops_asked.saturating_add(1);
+    }
+
+    /// Times that operators have.
+    pub(crate) fn stops_asked(&self) -> u32 {
+        self.stops_asked
+    }
+
     /// `asked`: how often the end was asked for; the second time hurries. `length`: what sockets
     /// get.
     pub(crate) fn next(

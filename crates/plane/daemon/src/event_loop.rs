@@ -21,6 +21,7 @@ use crate::drain::{Drain, Next};
 use crate::engine::Engines;
 use crate::log;
 use crate::outside::Outside;
+use crate::pins::Pins;
 use crate::port_faults::PortFaults;
 use crate::wait::{WaitStep, WaitStrategy};
 use crate::worker_pool::WorkerPool;
@@ -51,9 +52,8 @@ pub(crate) struct EventLoop {
     pub(crate) started: Nanos,
     /// Workers that there are to be.
     pub(crate) workers_wanted: u16,
+    pub(crate) pins: Pins,
     pub(crate) exports: Vec<Export>,
-    /// Times that an operator has asked for the end.
-    pub(crate) stops_asked: u32,
     pub(crate) drain: Drain,
     pub(crate) port_faults: PortFaults,
     /// How far its threads are confined, in the words of `calisto status`.
@@ -91,10 +91,10 @@ impl EventLoop {
             doorbells: None,
             seed,
             workers_wanted: config.workers.count,
+            pins: Pins::default(),
             config: config.clone(),
             started: sys::clock::now(),
             exports: Vec::new(),
-            stops_asked: 0,
             drain: Drain::default(),
             port_faults: PortFaults::default(),
             confinement: "",
@@ -117,6 +117,7 @@ impl EventLoop {
                 break;
             }
             self.adjust_worker_pool(now);
+            self.carry_out_pins();
             self.evict(now);
             let busy = self.send_connect_probe(now) | self.turn(now) | self.keep_cores(now);
             self.answer_one(now);
@@ -174,7 +175,7 @@ impl EventLoop {
     /// Whether a stop was asked for and the sockets of applications are closed, or have had their
     /// time, or nobody wants to wait for them: a second request hurries.
     fn must_end(&mut self, now: Nanos) -> bool {
-        let asked = sys::signal::stop_count().saturating_add(self.stops_asked);
+        let asked = sys::signal::stop_count().saturating_add(self.drain.stops_asked());
         if asked == 0 {
             return false;
         }

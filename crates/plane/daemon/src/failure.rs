@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub enum Failure {
     /// The configuration cannot be read.
-    File(PathBuf, std::io::Error),
+    File(PathBuf, sys::regular_file::FileError),
     /// The admin socket cannot be had.
     Socket(String, String),
     /// Something of ours says why itself.

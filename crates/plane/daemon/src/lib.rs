@@ -26,10 +26,13 @@ mod engine;
 mod event_loop;
 mod failure;
 mod folder;
+mod guardian;
 mod log;
 mod named_app;
 mod open_sockets;
 mod outside;
+mod pinning;
+mod pins;
 mod port_faults;
 mod port_reopener;
 mod reload;
@@ -49,8 +52,9 @@ mod worker_pool;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use config::Config;
+use config::{Config, Job};
 use confine::Confined;
 
 pub use crate::check::{Finding, Machine, Severity, check};
@@ -59,6 +63,7 @@ pub use crate::reload::Source;
 
 use crate::changes::Reloads;
 use crate::confinement::Role;
+use crate::guardian::{Guardian, Lock, life};
 use crate::service::Service;
 use crate::setup::Parts;
 use crate::signals::Survived;
@@ -76,13 +81,20 @@ pub fn run(source: Source) -> Result<(), Failure> {
     if config.confine {
         confinement::begin(&socket_folders(config), source.folder());
     }
+    // While there is no thread.
+    let guardian = guarded(config)?;
+    let has_guardian = guardian.is_some();
+    if has_guardian {
+        end_by_a_panic();
+    }
     sys::signal::install_stop_handler()?;
     let (reloads, wishes) = Reloads::new();
     let _survived = Survived::start(reloads.clone())?;
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     log::start(&config.log).map_err(cannot)?;
-    let Parts { mut event_loop, attach_server, asks, port_reopener } = setup::open(config)?;
+    let Parts { mut event_loop, attach_server, asks, port_reopener } =
+        setup::open(config, guardian.as_ref().map(|(guardian, lock)| (guardian, lock)))?;
     let asks = asks.with_reloads(reloads);
     let port_reopener = port_reopener.start().map_err(cannot)?;
     reload::start(source.clone(), config.clone(), wishes, asks.clone()).map_err(cannot)?;
@@ -90,11 +102,15 @@ pub fn run(source: Source) -> Result<(), Failure> {
     let attach_server = attach_server.map(|attach_server| {
         let asks = asks.clone();
         // Without it nobody comes in, and what is taken from the kernel is never given back.
-        let end = || {
+        let end = move || {
             tracing::error!(
                 target: log::APPS,
                 "the thread that talks to applications has died: the daemon ends"
             );
+            if has_guardian {
+                // An end in order would reset the connections.
+                std::process::exit(1);
+            }
             sys::signal::request_stop();
         };
         let serve = move || {
@@ -109,6 +125,10 @@ pub fn run(source: Source) -> Result<(), Failure> {
     log::ready(&config.admin_socket);
     let [ports, job] = [&config.ports.join(", "), config.job().name()];
     service.ready(&format!("ports {ports}, job {job}"), &asks)?;
+    let hang = Duration::from_millis(config.sockets.hang_ms.into());
+    if let Some((guardian, _)) = guardian.as_ref().filter(|_| !hang.is_zero()) {
+        life::start(guardian, asks.clone(), hang).map_err(cannot)?;
+    }
     drop(asks);
     for text in event_loop.describe() {
         tracing::info!(name: log::BOUNDED, target: log::DAEMON, "{text}");
@@ -122,6 +142,7 @@ pub fn run(source: Source) -> Result<(), Failure> {
         None => "off",
     };
     event_loop.run();
+    guardian.iter().for_each(|(guardian, _)| guardian.say_ending());
     service.stopping();
     event_loop.attached_apps.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {
@@ -133,7 +154,10 @@ pub fn run(source: Source) -> Result<(), Failure> {
     let is_attach_server_well = attach_server.is_none_or(Watched::join);
     drop(server);
     match is_attach_server_well {
-        true => Ok(()),
+        true => {
+            guardian.iter().for_each(|(guardian, _)| guardian.end());
+            Ok(())
+        }
         false => Err(Failure::Said("the thread that talks to applications has died".to_owned())),
     }
 }
@@ -145,6 +169,49 @@ pub const LOOK_FOR_OPEN_SOCKETS: &str = open_sockets::ARGUMENT;
 /// Answers the daemon that started this process which sockets are open, until it ends.
 pub fn look_for_open_sockets() -> ExitCode {
     open_sockets::serve()
+}
+
+/// The argument with which [`run`] starts its own program as its guardian.
+pub const GUARD: &str = guardian::starter::GUARD;
+
+/// Guards the connections of the daemon that started this process.
+pub fn guard() -> ExitCode {
+    guardian::serve()
+}
+
+/// The argument with which [`run`] starts its own program as the process that starts guardians.
+pub const START_GUARDIANS: &str = guardian::starter::ARGUMENT;
+
+/// Starts guardians for the daemon that started this process, until it ends.
+pub fn start_guardians() -> ExitCode {
+    guardian::starter::serve()
+}
+
+/// Starts the guardian, if there is something to guard, and takes the place that the one before
+/// may still have.
+fn guarded(config: &Config) -> Result<Option<(Guardian, Lock)>, Failure> {
+    if config.job() != Job::Sockets || !config.sockets.guardian || config.apps.max == 0 {
+        return Ok(None);
+    }
+    let lock = Lock::take(&config.admin_socket);
+    let cannot = |error| {
+        Failure::Said(format!(
+            "cannot start the guardian: {error}; `sockets.guardian = false` does without it"
+        ))
+    };
+    Ok(Some((Guardian::start().map_err(cannot)?, lock)))
+}
+
+/// From now on a panic of this thread is the end of the process at once: what it has must not be
+/// dropped in order, because the guardian goes on with it.
+fn end_by_a_panic() {
+    let (tell, own) = (std::panic::take_hook(), std::thread::current().id());
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        if std::thread::current().id() == own {
+            std::process::exit(101);
+        }
+    }));
 }
 
 /// Where files of sockets are replaced while the daemon runs.

@@ -53,24 +53,28 @@ impl PortFaults {
             }
             dispatcher_port.follow_port();
         }
-        let faults = ports.iter().map(|dispatcher_port| dispatcher_port.port().fault());
+        let faults = ports.iter().map(|dispatcher_port| {
+            let port = dispatcher_port.port();
+            (port.fault(), port.capabilities().name.as_str())
+        });
         self.changes(names, faults, |text| tracing::warn!(target: log::PORTS, "{text}"));
     }
 
-    fn changes(
+    /// `faults` are what is wrong with each port, and its interface.
+    fn changes<'a>(
         &mut self,
         names: &[String],
-        faults: impl ExactSizeIterator<Item = Option<Fault>>,
+        faults: impl ExactSizeIterator<Item = (Option<Fault>, &'a str)>,
         mut tell: impl FnMut(String),
     ) {
         self.told.resize(faults.len(), None);
-        for ((told, fault), name) in self.told.iter_mut().zip(faults).zip(names) {
+        for ((told, (fault, interface)), name) in self.told.iter_mut().zip(faults).zip(names) {
             if *told == fault {
                 continue;
             }
             *told = fault;
             tell(match fault {
-                Some(fault) => format!("port {name} moves nothing: {fault}"),
+                Some(fault) => format!("port {name} moves nothing: {}", fault.of(interface)),
                 None => format!("port {name} works again"),
             });
         }
@@ -87,7 +91,8 @@ mod tests {
         let mut faults = PortFaults::default();
         let mut told = |now: [Option<Fault>; 2]| {
             let mut lines = Vec::new();
-            faults.changes(&names, now.into_iter(), |line| lines.push(line));
+            let now = now.into_iter().zip(["eth1", "eth2"]);
+            faults.changes(&names, now, |line| lines.push(line));
             lines
         };
         assert!(told([None, None]).is_empty());
@@ -96,5 +101,7 @@ mod tests {
         assert!(lines[0].starts_with("port xdp:eth2 moves nothing: the interface was removed"));
         assert!(told([None, Some(Fault::Vanished)]).is_empty());
         assert_eq!(told([None, None]), ["port xdp:eth2 works again"]);
+        let lines = told([Some(Fault::Down), None]);
+        assert!(lines[0].ends_with("`ip link set dev eth1 up`"), "{lines:?}");
     }
 }

@@ -19,11 +19,11 @@ use crate::ask::Asks;
 use crate::changes::{AttachChange, LoopChange, Wish};
 use crate::confinement::{self, Role};
 use crate::failure::Failure;
-use crate::log;
+use crate::{log, pins};
 
 /// Keys that can change while the daemon runs. A tenant's limits of memory, connections and rate
 /// hold for programs that attach from then on, its rules for whatever is asked for from then on.
-const LIVE: [&str; 10] = [
+const LIVE: [&str; 11] = [
     "apps.allow",
     "apps.max",
     "cores.policy",
@@ -31,6 +31,7 @@ const LIVE: [&str; 10] = [
     "sockets.descriptors",
     "sockets.drain_ms",
     "sockets.ignore_firewall",
+    "steer.pins",
     "steer.policy",
     "tenant",
     "workers.count",
@@ -55,7 +56,7 @@ impl Source {
     /// # Errors
     /// The file cannot be read, or something in it or in the settings is wrong.
     pub fn read(&self) -> Result<Config, Failure> {
-        let text = std::fs::read_to_string(&self.path)
+        let text = sys::regular_file::read_text(&self.path, config::FILE_BYTES_MAX)
             .map_err(|error| Failure::File(self.path.clone(), error))?;
         let mut config = Config::parse(&text)?;
         config.set_all(self.settings.iter().map(String::as_str))?;
@@ -127,16 +128,17 @@ impl Reader {
             return Ok(changed);
         }
         let listeners = prepare(&self.config, &new, &changed)?;
-        let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
-        let rules = Rules::parse(&new.apps.allow, uid_of).map_err(|error| error.to_string())?;
+        let rules =
+            Rules::parse(&new.apps.allow, sys::users::uid_of).map_err(|error| error.to_string())?;
         let before = parsed(&self.config.listen)?;
         let after = listeners.clone().unwrap_or_else(|| before.clone());
         let missing = |of: &[Listener], from: &[Listener]| -> Vec<Listener> {
             of.iter().filter(|one| !from.contains(one)).copied().collect()
         };
         let (come, go) = (missing(&after, &before), missing(&before, &after));
+        let pins = pins::steps(&pins::of(&self.config)?, &pins::of(&new)?);
         asks.claim(come.clone())?;
-        let applied = asks.apply(LoopChange { config: new.clone(), listeners });
+        let applied = asks.apply(LoopChange { config: new.clone(), listeners, pins });
         if let Err(why) = applied {
             asks.unclaim(come);
             return Err(why);
@@ -191,6 +193,7 @@ fn prepare(
         ));
     }
     crate::setup::check_job(new.job(), &after).map_err(|failure| failure.to_string())?;
+    pins::of(new)?;
     let unknown = |error: &dyn std::fmt::Display| error.to_string();
     steer::by_name(&new.steer.policy, SteerConfig { groups: 0, seed: 0 })
         .map_err(|error| unknown(&error))?;

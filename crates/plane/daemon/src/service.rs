@@ -75,12 +75,17 @@ impl Service {
 /// Tells as long as the loop answers; a loop that is stuck is told of by silence.
 fn watch(socket: &UnixDatagram, asks: &Asks, every: Duration) {
     loop {
-        let request = Request::new(Command::SteerShow);
-        if let ReplyBody::Steer(_) = asks.ask(Question::Request(request)) {
+        if is_turning(asks) {
             tell(socket, "WATCHDOG=1");
         }
         std::thread::sleep(every);
     }
+}
+
+/// Whether the loop answers; waits for that, as long as [`Asks::ask`] does.
+pub(crate) fn is_turning(asks: &Asks) -> bool {
+    let request = Request::new(Command::SteerShow);
+    matches!(asks.ask(Question::Request(request)), ReplyBody::Steer(_))
 }
 
 fn tell(socket: &UnixDatagram, text: &str) {

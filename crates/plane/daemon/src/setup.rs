@@ -31,6 +31,8 @@ use crate::engine::Engines;
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use crate::folder;
+use crate::guardian::{Guardian, Lock};
+use crate::pins;
 use crate::port_reopener::PortReopener;
 use crate::worker_pool::{WorkerPool, WorkerPoolConfig};
 
@@ -55,10 +57,14 @@ pub(crate) struct Parts {
 }
 
 /// Opens everything that the configuration names.
-pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
+pub(crate) fn open(
+    config: &Config,
+    guardian: Option<(&Guardian, &Lock)>,
+) -> Result<Parts, Failure> {
     let listeners = config.listen.iter().map(|text| text.parse());
     let listeners: Vec<Listener> = listeners.collect::<Result<_, _>>()?;
     check_job(config.job(), &listeners)?;
+    let pins = pins::of(config).map_err(Failure::Said)?;
     let frames = PoolConfig {
         frames: config.frames.count.max(FRAMES_PER_QUEUE.saturating_mul(queues(config)?)),
         chunk_bytes: config.frames.bytes,
@@ -138,11 +144,15 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
             if let Some(post) = sockets {
                 let doorbells = worker_pool.doorbells.clone();
                 let counters = Arc::clone(&attach_server.counters);
+                if let Some((guardian, lock)) = guardian {
+                    guardian.begin(&opener, lock, config)?;
+                }
                 attach_server.serve_sockets(post.socket_table(
                     config,
                     &dispatcher,
                     doorbells,
                     counters,
+                    guardian.map(|(guardian, _)| guardian.clone()),
                 )?);
             }
             counters = Some(Arc::clone(&attach_server.counters));
@@ -152,6 +162,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     };
     let mut event_loop =
         EventLoop::new(dispatcher, worker_pool, attached_apps, cores, asked, seed, config);
+    event_loop.pins.want(pins::steps(&[], &pins));
     event_loop.attach_server_counters = counters;
     event_loop.port_faults.returned = Some(returned_ports);
     let notices = event_loop.attached_apps.notices();
@@ -207,8 +218,7 @@ fn attach_server(
     call: Option<Call>,
     doorbell: Arc<EventFd>,
 ) -> Result<(AttachServer, Notices), Failure> {
-    let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
-    let rules = Rules::parse(&config.apps.allow, uid_of)?;
+    let rules = Rules::parse(&config.apps.allow, sys::users::uid_of)?;
     let dispatcher_ports = dispatcher.ports();
     let macs = dispatcher_ports.iter().map(DispatcherPort::mac).collect();
     let ports = config.ports.iter().zip(dispatcher_ports).map(|(spec, dispatcher_port)| PortInfo {

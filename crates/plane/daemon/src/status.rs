@@ -31,6 +31,7 @@ impl EventLoop {
                 })
                 .collect(),
             workers: self.worker_status(),
+            workers_wanted: self.workers_wanted,
             policy: self.dispatcher.steering().control().policy().to_owned(),
             groups: self.dispatcher.steering().table().groups(),
             frames: pool.config().frames,
@@ -39,6 +40,11 @@ impl EventLoop {
             apps: self.attached_apps.present().len() as u32 + programs,
             programs,
             confinement: self.confinement.to_owned(),
+            guardian: self
+                .attach_server_counters
+                .as_ref()
+                .map_or("off", |all| all.guardian())
+                .to_owned(),
             ring_memory: self.attach_server_counters.as_ref().and_then(|all| all.memory()),
             descriptors: self.attach_server_counters.as_ref().and_then(|all| all.descriptors()),
             draining_ms: self.drain.left_ms(now),
@@ -147,6 +153,7 @@ pub(crate) fn steer_status(steering: &Steering) -> SteerStatus {
         owned,
         pins: control.pins().iter().map(|(group, worker)| (group.0, worker.0)).collect(),
         pinned_flows: steering.pinned_flows() as u32,
+        pinned: Vec::new(),
     }
 }
 
@@ -172,7 +179,7 @@ fn port_status(spec: &str, port: &AnyPort, checksums: LinkChecksums) -> PortStat
         mode: capabilities.mode.clone(),
         mtu: capabilities.mtu,
         trust_link: checksums == LinkChecksums::Trusted,
-        fault: port.fault().map(|fault| fault.to_string()),
+        fault: port.fault().map(|fault| fault.of(&capabilities.name)),
         counters: counters
             .each()
             .into_iter()

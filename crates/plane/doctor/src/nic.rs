@@ -63,10 +63,12 @@ mod tests {
             running: true,
             mtu: 1500,
             program: None,
+            program_name: None,
             driver: Some(Driver { name: "ice".to_owned(), bus: "0000:03:00.0".to_owned() }),
             features: Some(XdpFeatures {
                 native: true,
                 redirect: true,
+                sends: true,
                 zero_copy: true,
                 pieces: true,
             }),
@@ -93,6 +95,7 @@ mod tests {
             features: Some(XdpFeatures {
                 native: true,
                 redirect: true,
+                sends: true,
                 zero_copy: false,
                 pieces: true,
             }),

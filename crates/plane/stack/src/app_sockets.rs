@@ -8,6 +8,7 @@ use shm::sockets::SocketServer;
 use tcp::Algorithm;
 
 use crate::bucket::Rate;
+use crate::flow_records::FlowRecords;
 
 /// How the sleepers of an application are woken: by a thread that may make system calls.
 pub trait Notifier: Send + Sync {
@@ -27,6 +28,9 @@ pub struct AppSockets {
     pub region: u32,
     /// Its memory.
     pub server: SocketServer,
+    /// Records of its connections for whoever goes on with them when this process is dead; none:
+    /// nobody would.
+    pub records: Option<Arc<FlowRecords>>,
     /// How its sleepers are woken.
     pub notifier: Box<dyn Notifier>,
     /// Its worker may wait on a CPU for more to do (profile safe: no).

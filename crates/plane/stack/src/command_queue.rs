@@ -19,6 +19,7 @@ use base::WorkerId;
 use shm::ring;
 
 use crate::eviction::Evicted;
+use crate::for_kernel::ForKernel;
 use crate::parcel::Parcel;
 use crate::trace::{Sample, TraceLosses};
 
@@ -130,6 +131,11 @@ impl CommandQueue {
     /// Takes the connections that workers have let go of since the last time.
     pub fn take_parcels(&self) -> Vec<Parcel> {
         std::mem::take(&mut self.state().parcels)
+    }
+
+    /// Takes the ICMP errors that the kernel is to have and that have come since the last time.
+    pub fn take_for_kernel(&self) -> Vec<ForKernel> {
+        self.state().for_kernel.take()
     }
 
     /// Says whether any application is traced (`trace_one_in` of

@@ -39,9 +39,13 @@ counters! {
         DatagramsCutOff "datagrams_cut_off" "UDP sockets that ended with some unsent.",
         CongestionDenied "congestion_denied" "Choices that the user may not have.",
         SourcesElsewhere "sources_elsewhere" "Dropped: the source is routed elsewhere.",
+        Vlans "vlans" "Dropped: of a VLAN, whose packets are another interface's.",
         Looks "looks" "Marked sockets of programs that were looked at.",
         LooksBarren "looks_barren" "Those of them at which nothing was new.",
         Evicted "evicted" "Reset: nobody read from them, and memory was short.",
+        ErrorsForKernel "errors_for_kernel" "ICMP errors for the kernel's half of UDP sockets.",
+        ErrorsTooMany "errors_too_many" "Dropped: such errors, more than a user may have wait.",
+        NarrowPaths "narrow_paths" "Times that a path of datagrams was found to be narrow.",
     }
 }
 

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::WorkerId;
 use shm::sockets::{HEADER_BYTES, Record, RingMemory, SlotOption, SlotWords};
 use wire::FlowKey;
+use wire::icmp::{ErrorKind, ErrorMessage};
 
 use crate::app_sockets::AppSockets;
+use crate::recently_sent::{RecentlySent, header_bytes, path_mtu_min};
 
 /// A UDP socket, as all workers share it.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub struct Datagrams {
     is_over: AtomicBool,
     /// The identification of its next packet that routers may cut.
     identification: AtomicU16,
+    /// What it has sent lately that a router may find too long.
+    pub(crate) recently_sent: RecentlySent,
 }
 
 /// The receiving side; positions are the daemon's own.
@@ -75,6 +79,7 @@ impl Datagrams {
             tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0 }),
             is_over: AtomicBool::new(false),
             identification: AtomicU16::new(0),
+            recently_sent: RecentlySent::new(),
         }
     }
 
@@ -148,6 +153,18 @@ impl Datagrams {
     /// to another one of its port, and has no address of IPv4 to send from.
     fn takes(&self, address: IpAddr) -> bool {
         self.sources.iter().any(|own| own.is_ipv4() == address.is_ipv4())
+    }
+
+    /// Bytes of the longest packet to whom the quoted datagram went, if the error says so and it is
+    /// about one that this socket has sent lately, which did not fit.
+    pub(crate) fn narrow_path(&self, error: &ErrorMessage) -> Option<u16> {
+        let ErrorKind::TooBig { mtu } = error.kind else { return None };
+        let is_ipv6 = error.key.is_ipv6();
+        let payload = error.datagram_bytes.checked_sub(8)?;
+        let mtu = mtu.max(path_mtu_min(is_ipv6).into());
+        let mtu = u16::try_from(mtu).ok()?;
+        let was_too_long = payload.saturating_add(header_bytes(is_ipv6)) > mtu;
+        (was_too_long && self.recently_sent.has(error.key.source(), payload.into())).then_some(mtu)
     }
 
     /// Puts a datagram into the ring; false when it is dropped.

@@ -7,7 +7,7 @@ use shm::Frame;
 use tcp::{Event, Incoming, IpFields, ListenerId, Output, Segment};
 use wire::checksum::Sum;
 use wire::icmp::ErrorMessage;
-use wire::{FlowKey, Outcome, Protocol, ipv4};
+use wire::{FlowKey, Outcome, Protocol, ipv4, vlan};
 
 use crate::counts::{SocketCounter, SocketCounts};
 use crate::gso_batch::GsoBatch;
@@ -21,8 +21,8 @@ pub(crate) enum Arrival<'a> {
     Segment(Incoming<'a>),
     /// A UDP packet: its flow, what its IP header says, and what it carries.
     Datagram(FlowKey, IpFields, &'a [u8]),
-    /// A router has something to say about a packet of ours.
-    Error(ErrorMessage),
+    /// A router has something to say about a packet of ours, by this IP packet.
+    Error(ErrorMessage, &'a [u8]),
     /// Nobody could be answered.
     NoRoute,
     NotTcp,
@@ -34,7 +34,9 @@ pub(crate) fn arrival<'a>(frame: &'a Frame, routes: &mut Routes) -> Arrival<'a> 
     let bytes = frame.bytes();
     let Outcome::Flow(flow) = wire::classify(bytes) else {
         // No way is learned from it: who sends it is a router.
-        return ErrorMessage::parse(bytes).map_or(Arrival::NotTcp, Arrival::Error);
+        let error = ErrorMessage::parse(bytes);
+        let whole = error.and_then(|error| Some((error, ip_packet(bytes, error.l3_offset)?)));
+        return whole.map_or(Arrival::NotTcp, |(error, packet)| Arrival::Error(error, packet));
     };
     let end = usize::from(flow.payload_offset) + usize::from(flow.payload_len);
     let segment = bytes.get(usize::from(flow.l4_offset)..end).unwrap_or_default();
@@ -53,6 +55,32 @@ pub(crate) fn arrival<'a>(frame: &'a Frame, routes: &mut Routes) -> Arrival<'a> 
         is_verified: true,
         route,
     })
+}
+
+/// Whether a frame is of a VLAN: the kernel gives it to the interface of that, or to nobody. Number
+/// zero is none (IEEE 802.1Q).
+#[inline]
+pub(crate) fn is_of_vlan(frame: &Frame) -> bool {
+    const NUMBER: u16 = 0x0fff;
+    let names_one = |tci: u16| tci & NUMBER != 0;
+    let (bytes, tag) = (frame.bytes(), usize::from(vlan::TAG_BYTES));
+    names_one(frame.meta().vlan_tci)
+        || vlan::outer_tci(bytes).is_some_and(|outer| {
+            let inner = bytes.get(tag..).and_then(vlan::outer_tci);
+            names_one(outer) || inner.is_some_and(names_one)
+        })
+}
+
+/// The IP packet that begins there, without what the link has put behind it.
+#[cold]
+fn ip_packet(frame: &[u8], l3_offset: u16) -> Option<&[u8]> {
+    let packet = frame.get(usize::from(l3_offset)..)?;
+    let number = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
+    let bytes = match packet.first()? >> 4 {
+        4 => usize::from(number(2)?),
+        _ => 40 + usize::from(number(4)?),
+    };
+    packet.get(..bytes)
 }
 
 /// What an IP header says beside addresses.

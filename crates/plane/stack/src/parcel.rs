@@ -7,6 +7,7 @@ use piece::ReadPiece;
 use tcp::{NoRepair, Repair, Span};
 
 use crate::app_sockets::AppSockets;
+use crate::heritage::Inherited;
 use crate::rings::{Pair, Ring};
 
 /// The answer to [`Command::HandOver`](crate::Command::HandOver), and to that about all orphans.
@@ -35,13 +36,19 @@ pub struct LetGo {
 }
 
 impl LetGo {
+    /// All that is needed to go on with it.
+    pub fn inherited(&self) -> Inherited {
+        let Self { repair, was_opened, .. } = *self;
+        Inherited { repair, was_opened, unread: self.unread(), queued: self.queued() }
+    }
+
     /// The bytes that were received and not read.
-    pub fn unread(&self) -> Vec<u8> {
+    fn unread(&self) -> Vec<u8> {
         copy(&self.pair.receive, self.repair.unread)
     }
 
     /// The bytes that the peer has not acknowledged, those that were never sent included.
-    pub fn queued(&self) -> Vec<u8> {
+    fn queued(&self) -> Vec<u8> {
         let Span { at, bytes } = self.repair.queued;
         copy(&self.pair.send, Span { at, bytes: bytes + self.more_bytes })
     }

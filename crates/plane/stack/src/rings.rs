@@ -8,10 +8,12 @@ mod ring;
 
 use std::sync::Arc;
 
+use base::Nanos;
 use piece::{Piece, ReadPiece};
-use tcp::{Buffers, FlowId, FlowOptions};
+use tcp::{Buffers, Engine, FlowId, FlowOptions};
 
 use crate::app_sockets::AppSockets;
+use crate::flow_records::OrphanRecord;
 pub(crate) use ring::{Pair, Ring};
 
 /// How large rings may become.
@@ -226,6 +228,20 @@ impl Rings {
     #[cold]
     fn of_displaced(&self, flow: FlowId) -> Option<&Pair> {
         self.displaced.iter().find(|(other, _)| *other == flow).map(|(_, pair)| pair)
+    }
+
+    /// The program has closed the flow, which goes on to its own end: that is written down.
+    pub(crate) fn keep_orphan(
+        &mut self,
+        flow: FlowId,
+        (app, was_opened): (&AppSockets, bool),
+        engine: &Engine,
+        now: Nanos,
+    ) {
+        let Some(records) = &app.records else { return };
+        let pair = self.pair(flow);
+        let send = pair.send.desc().unwrap_or_default();
+        pair.orphan = OrphanRecord::write(records, (flow, was_opened), engine, send, now);
     }
 
     /// Whether the peer has sent bytes that nobody had memory for: they are as unread as those in a

@@ -24,6 +24,7 @@ mod park;
 mod parked;
 mod ports;
 mod publish;
+pub(crate) mod records;
 mod rounds;
 mod stats;
 mod traces;

@@ -25,6 +25,7 @@ use crate::frames::Press;
 use crate::neighbours::Neighbours;
 use crate::rings::{RingLimits, Rings};
 use crate::routes::Routes;
+use crate::served::records::watch;
 use crate::served::{Sending, Sockets};
 use crate::service::{Service, ServiceContext, ServiceKind};
 pub use connect_probe::send_connect_probe;
@@ -217,6 +218,7 @@ impl Job for SocketJob {
             engine.expire(now, &mut press);
         }
         let told = self.events.len() + usize::from(is_asked);
+        watch::look();
         // A reset has freed its flow by now: its socket hears so before anybody looks at what its
         // program wrote.
         self.serve(now, outlet);
@@ -225,10 +227,12 @@ impl Job for SocketJob {
             self.serve(now, outlet);
         }
         self.transmit(now, outlet);
+        watch::look();
         // Aborted flows say that they are over when their reset has left.
         self.serve(now, outlet);
         let Self { sockets, neighbours, spares, .. } = self;
         if let Some(sockets) = sockets {
+            sockets.commit(&self.engine, &self.context.rings, now);
             sockets.send_datagrams(&mut Sending { neighbours, spares, outlet }, now);
             sockets.publish(&mut self.engine, &mut self.context.rings, now);
         }

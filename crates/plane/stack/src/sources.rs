@@ -2,8 +2,8 @@
 //!
 //! A frame says what its sender wanted to say. An answer to it leaves by the way that it came, so
 //! who is on a link could speak for addresses that are elsewhere, and would hear the answers. So
-//! the first packet of a flow, and the first datagram of a source, must come by a port by which the
-//! kernel would answer it. Later ones are not asked.
+//! the first packet of a flow, the first datagram of a source, and whatever comes by another way
+//! than those before it, must come by a port by which the kernel would answer it.
 
 use std::net::IpAddr;
 

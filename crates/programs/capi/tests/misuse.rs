@@ -1,16 +1,13 @@
 //! What C programs do wrong is an error, not a crash.
 
-#[path = "../../client/tests/common/mod.rs"]
-mod common;
-
 use std::ffi::{CStr, CString, c_int};
 use std::os::fd::AsFd;
 use std::ptr::{null, null_mut};
 
+use crate::common::{Folder, RING_SLOTS, Served};
 use attach::AttachListener;
 use base::Nanos;
 use calisto::*;
-use common::{Folder, RING_SLOTS, Served};
 use sys::poll;
 
 fn error(app: *const CalistoApp) -> String {
@@ -270,7 +267,7 @@ fn more_packets_than_a_batch_are_received_at_once_and_ports_are_known() {
         assert_eq!(calisto_flush(worker), 0);
         let mut port = std::mem::zeroed::<CalistoPort>();
         assert_eq!(calisto_port(stage.app, 0, &mut port), 0);
-        assert_eq!((port.mac, port.has_mac, port.mtu), (common::MAC, 1, 1500));
+        assert_eq!((port.mac, port.has_mac, port.mtu), (crate::common::MAC, 1, 1500));
         assert_eq!(CStr::from_ptr(port.name), c"test");
         assert_eq!(calisto_port(stage.app, 1, &mut port), CALISTO_INVALID);
     }

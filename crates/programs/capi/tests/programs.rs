@@ -1,16 +1,13 @@
 //! Programs in C and Python over the library, against a small daemon.
 
-#[path = "../../client/tests/common/mod.rs"]
-mod common;
-
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::{Folder, Served};
 use attach::AttachListener;
 use base::Nanos;
-use common::{Folder, Served};
 use sys::poll;
 use wire::build::UdpPacket;
 use wire::{Outcome, classify};
@@ -29,7 +26,7 @@ fn packet(payload: &[u8], sender: u8) -> Vec<u8> {
     let address = |text: String| text.parse().expect("an address");
     let packet = UdpPacket {
         source_mac: [2, 0, 0, 0, 0, sender],
-        destination_mac: common::MAC,
+        destination_mac: crate::common::MAC,
         source: address(format!("10.0.0.{sender}:4000")),
         destination: address("10.0.0.9:7".to_owned()),
         payload,

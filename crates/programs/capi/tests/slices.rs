@@ -1,16 +1,13 @@
 //! A slice in C: the example bridge between two kernels, and misuse. Needs root.
 
-#[path = "../../../functions/slice/tests/common/mod.rs"]
-mod middle;
-
 use std::ffi::{CStr, CString};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::ptr;
 
+use crate::middle::Middle;
 use calisto::*;
-use middle::Middle;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")

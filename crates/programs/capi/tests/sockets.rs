@@ -1,17 +1,14 @@
 //! A program in C that serves TCP over the library, and the library's calls used wrongly.
 
-#[path = "../../client/tests/common/streams.rs"]
-mod streams;
-
 use std::ffi::{CStr, CString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::ptr::{null, null_mut};
 
+use crate::streams::Daemon;
 use calisto::*;
 use calisto_client::sockets::TcpStream;
-use streams::Daemon;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")

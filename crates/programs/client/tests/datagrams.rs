@@ -1,18 +1,15 @@
 //! Datagrams that are cut when they leave and joined when they come, and what is said beside them.
 
-#[path = "common/streams.rs"]
-mod streams;
-
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::streams::{Daemon, kernel_socket};
 use calisto_client::sockets::{Errno, Outcome, Outgoing, Readiness, ReceiveFlags, Session, Socket};
 use rustix::net::SocketType;
 use shm::sockets::{HEADER_BYTES, PAYLOAD_MAX, Record, RingDesc};
-use streams::{Daemon, kernel_socket};
 
 fn socket(session: &Session) -> Socket {
     let fd = kernel_socket(SocketType::DGRAM, 0);

@@ -1,15 +1,12 @@
 //! Sockets with the calls of std's, over the daemon's half of the shared memory and beside the
 //! kernel.
 
-#[path = "common/streams.rs"]
-mod streams;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
+use crate::streams::{Daemon, LOCAL_PORTS};
 use calisto_client::sockets::{Session, TcpListener, TcpStream, UdpSocket};
-use streams::{Daemon, LOCAL_PORTS};
 
 fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
@@ -117,7 +114,7 @@ fn timeouts_and_modes_are_kept() {
 fn a_connection_that_nobody_answers_ends_in_its_time_and_a_refused_one_at_once() {
     let daemon = Daemon::start();
     let session = daemon.attach();
-    let silent = SocketAddr::from((Ipv4Addr::LOCALHOST, streams::SILENT_PORT));
+    let silent = SocketAddr::from((Ipv4Addr::LOCALHOST, crate::streams::SILENT_PORT));
     let error = TcpStream::connect_timeout(&session, silent, Duration::from_millis(3));
     assert_eq!(error.expect_err("nobody answers").kind(), ErrorKind::TimedOut);
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 2));

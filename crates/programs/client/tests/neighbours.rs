@@ -1,16 +1,11 @@
 //! The other end of a connection within the host writes what it likes into the memory that both
 //! map.
 
-#[path = "common/ends.rs"]
-mod ends;
-#[path = "common/streams.rs"]
-mod streams;
-
 use std::sync::atomic::Ordering;
 
+use crate::ends::{connected, pair, receive_text};
+use crate::streams::{Daemon, LOCAL_PORTS};
 use calisto_client::sockets::Errno;
-use ends::{connected, pair, receive_text};
-use streams::{Daemon, LOCAL_PORTS};
 
 #[test]
 fn a_neighbour_that_writes_nonsense_breaks_its_connection_and_nothing_else() {

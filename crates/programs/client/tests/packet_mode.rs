@@ -1,18 +1,16 @@
 //! An application and a daemon, turn by turn.
 
-mod common;
-
 use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use crate::common::{Folder, MAC, RING_SLOTS, Served, attached};
 use attach::{AttachListener, Attached, ToApp as Message};
 use base::{Epoch, FlowGroup};
 use calisto_client::{
     App, AttachError, Batch, DetachReason, Detached, Frame, Handover, Moving, Nanos, PortId,
     Verdict, Worker,
 };
-use common::{Folder, MAC, RING_SLOTS, Served, attached};
 use shm::packets::{Delivery, FromApp, ToApp};
 use sys::poll;
 

@@ -1,11 +1,9 @@
 //! One thread for many workers.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
+use crate::common::{Folder, attached};
 use calisto_client::{DetachReason, Nanos, ReadyWorkers, Verdict};
-use common::{Folder, attached};
 use shm::packets::Delivery;
 
 const SOON: Nanos = Nanos::from_millis(1);

@@ -1,15 +1,12 @@
 //! Programs of `async fn` against a small daemon, without root.
-#![cfg(feature = "rt")]
-
-mod common;
-#[path = "common/rig.rs"]
-mod rig;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::common::{Folder, MAC};
+use crate::rig::{CLIENT, LISTEN, PEER_MAC, Rig, SERVER, address, answered, packet, start, until};
 use attach::{DetachReason, Detached, ToApp as Message};
 use base::FlowGroup;
 use calisto_client::rt::{
@@ -17,8 +14,6 @@ use calisto_client::rt::{
     UdpSocket,
 };
 use calisto_client::{Moving, Nanos};
-use common::{Folder, MAC};
-use rig::{CLIENT, LISTEN, PEER_MAC, Rig, SERVER, address, answered, packet, start, until};
 use shm::packets::{Delivery, FromApp, ToApp};
 
 async fn echo(rt: Runtime) -> Result<(), RecvError> {

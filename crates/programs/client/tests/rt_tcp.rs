@@ -1,21 +1,16 @@
 //! TCP for tasks of the own runtime: packets from one small daemon, sockets from another.
-#![cfg(feature = "rt")]
-
-mod common;
-#[path = "common/streams.rs"]
-mod streams;
 
 use std::future::Future;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 
+use crate::common::{Folder, Served};
+use crate::streams::{Daemon, LOCAL_PORTS};
 use attach::AttachListener;
 use calisto_client::Nanos;
 use calisto_client::rt::{self, Net, Runtime, TcpStream};
 use calisto_client::sockets::Session;
-use common::{Folder, Served};
-use streams::{Daemon, LOCAL_PORTS};
 use sys::poll;
 
 /// Runs a main task on one worker; what it gives back.

@@ -1,24 +1,19 @@
 //! Sockets against the daemon's half of the shared memory.
 
-#[path = "common/ends.rs"]
-mod ends;
-#[path = "common/streams.rs"]
-mod streams;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::ends::{SOON, connected, connecting, ours, pair, receive_text, to};
+use crate::streams::{Daemon, LOCAL_PORTS, SILENT_PORT, address_of, kernel_socket};
 use calisto_client::DetachReason;
 use calisto_client::sockets::{
     Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags, Shutdown,
     SocketOption, Waited,
 };
-use ends::{SOON, connected, connecting, ours, pair, receive_text, to};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketType;
 use shm::sockets::{Asks, HEADER_BYTES, RingDesc, SlotState};
 use std::os::fd::AsFd;
-use streams::{Daemon, LOCAL_PORTS, SILENT_PORT, address_of, kernel_socket};
 
 #[test]
 fn a_connection_is_waited_for_and_then_carries_bytes_both_ways() {

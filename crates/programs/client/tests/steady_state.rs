@@ -27,9 +27,9 @@ fn receiving_sending_and_waiting_allocate_nothing() {
                 }
             }
         });
+        let mut received = 0;
         let allocations = allocations_in(|| {
             let mut batch = Batch::new();
-            let mut received = 0;
             for round in 0..2000 {
                 worker.set_spin(Nanos::from_micros(round % 2 * 20));
                 batch.extend(worker.take());
@@ -45,9 +45,9 @@ fn receiving_sending_and_waiting_allocate_nothing() {
                     received += worker.step(|_| Verdict::Done).expect("attached");
                 }
             }
-            assert!(received > 100, "{received} packets are no steady state");
         });
         stop.store(true, Ordering::Release);
+        assert!(received > 100, "{received} packets are no steady state");
         assert_eq!(allocations, 0);
     });
 }

@@ -1,20 +1,16 @@
 //! Sockets under tokio, with hyper on top of them.
-#![cfg(feature = "tokio")]
-
-#[path = "common/streams.rs"]
-mod streams;
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::streams::{Daemon, LOCAL_PORTS, SILENT_PORT};
 use calisto_client::sockets::tokio::{Net, TcpListener, TcpStream};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use streams::{Daemon, LOCAL_PORTS, SILENT_PORT};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn run<T>(test: impl Future<Output = T>) -> T {

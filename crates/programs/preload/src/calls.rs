@@ -50,7 +50,7 @@ mod renew;
 pub(crate) mod select;
 /// write(2), send(2) and their kin.
 pub(crate) mod send;
-/// sendfile(2), splice(2).
+/// sendfile(2).
 pub(crate) mod sendfile;
 /// What has become of a call that moves bytes.
 mod served;
@@ -64,6 +64,8 @@ pub(crate) mod socket;
 mod spans;
 /// posix_spawn(3), system(3), popen(3), clone(2).
 pub(crate) mod spawn;
+/// splice(2).
+pub(crate) mod splice;
 /// Streams of stdio.
 pub(crate) mod stdio;
 /// TCP_INFO.

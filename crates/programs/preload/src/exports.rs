@@ -7,6 +7,10 @@
 pub mod by_number;
 /// dprintf(3).
 pub mod print;
+/// AddressSanitizer.
+pub mod sanitizer;
+/// liburing.
+pub mod uring;
 /// vfork(2).
 pub mod vfork;
 
@@ -18,7 +22,8 @@ use libc::{
 
 use crate::calls::{
     accept, cancel, close, confine, connect, duplicate, epoll, exec, listen, many, message, names,
-    options, poll, receive, select, send, sendfile, shutdown, signals, socket, spawn, stdio, udp,
+    options, poll, receive, select, send, sendfile, shutdown, signals, socket, spawn, splice,
+    stdio, udp,
 };
 use crate::entry::descriptors;
 use crate::system::functions::functions;

@@ -7,6 +7,8 @@ pub(crate) mod address;
 pub(crate) mod cell;
 /// Copies to and from addresses that may be wrong.
 pub(crate) mod copy;
+/// How many descriptors this process has room for.
+pub(crate) mod descriptor_table;
 /// SIGSEGV and SIGBUS.
 pub(crate) mod faults;
 /// Which process this is.

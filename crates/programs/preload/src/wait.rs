@@ -6,6 +6,8 @@ pub(crate) mod cancel;
 pub(crate) mod deadline;
 /// Sets of epoll(7).
 pub(crate) mod epoll;
+/// Waiting for a socket with two halves.
+mod halves;
 /// Waiting for several descriptors.
 pub(crate) mod list;
 /// How long a thread lets others run.
@@ -64,9 +66,13 @@ pub(crate) fn on(
         Kind::Stream => {
             let left = deadline.left();
             let step = left.map_or(cancel::LOOK_EVERY, |left| left.min(cancel::LOOK_EVERY));
-            file.socket.wait(want, Some(step))
+            // A call with a time limit is ended by every handler.
+            match deadline == Deadline::Never && interrupts::depends() {
+                true => file.socket.wait_on(want, Some(step)),
+                false => file.socket.wait(want, Some(step)),
+            }
         }
-        Kind::Listener | Kind::Datagram => list::both_halves(fd, held, want, deadline),
+        Kind::Listener | Kind::Datagram => halves::both(fd, held, want, deadline),
     };
     cancel::point();
     if file.is_to_leave() {

@@ -4,9 +4,10 @@
 #[path = "../../client/tests/common/streams.rs"]
 mod streams;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use streams::Daemon;
 
@@ -17,22 +18,34 @@ fn library() -> PathBuf {
     path
 }
 
-/// The program, built once for all tests of this process.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/sockets.c");
-        let program = std::env::temp_dir().join(format!("calisto-c-{}", std::process::id()));
-        let built = Command::new("cc")
-            .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"])
-            .arg(&program)
-            .arg(source)
-            .output()
-            .expect("a C compiler is installed as `cc`");
-        let said = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "{said}");
-        program
-    })
+/// A program of `tests/c`, built once for all tests of this process.
+fn program(name: &'static str) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    built.entry(name).or_insert_with(|| build(name)).clone()
+}
+
+/// The name of a source, with one more option of the compiler behind a space perhaps.
+fn build(name: &str) -> PathBuf {
+    let (source, option) = name.split_once(' ').map_or((name, None), |(name, it)| (name, Some(it)));
+    let file = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{source}.c"));
+    // In the folder of the build, under one name, so that runs leave one file in all; beside it
+    // first, because another run may be using it.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = folder.join(format!("preload-{file}"));
+    let beside = folder.join(format!("preload-{file}-{}", std::process::id()));
+    let built = Command::new("cc")
+        .args(option)
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"])
+        .arg(&beside)
+        .arg(source)
+        .output()
+        .expect("a C compiler is installed as `cc`");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{said}");
+    std::fs::rename(&beside, &program).expect("the folder is the build's");
+    program
 }
 
 /// Runs a command to its end, which must be a good one.
@@ -43,13 +56,13 @@ fn must_succeed(command: &mut Command, what: &str) {
 }
 
 /// A case on the kernel's sockets, and then on ours, with and without patience before a sleep.
-fn case(name: &str) {
-    must_succeed(Command::new(program()).arg(name), "on the kernel's sockets");
+fn case(source: &'static str, name: &str) {
+    must_succeed(Command::new(program(source)).arg(name), "on the kernel's sockets");
     for profile in ["safe", "latency"] {
         let daemon = Daemon::start();
         let socket = daemon.options().socket.expect("it has one");
         must_succeed(
-            Command::new(program())
+            Command::new(program(source))
                 .arg(name)
                 .env("LD_PRELOAD", library())
                 .env("CALISTO_APPS", socket)
@@ -61,15 +74,16 @@ fn case(name: &str) {
 }
 
 macro_rules! cases {
-    ($($(#[$about:meta])* $sentence:ident: $name:literal;)*) => {$(
+    ($source:literal: $($sentence:ident: $name:literal;)*) => {$(
         #[test]
         fn $sentence() {
-            case($name);
+            case($source, $name);
         }
     )*};
 }
 
 cases! {
+    "sockets":
     bytes_come_back_through_blocking_and_nonblocking_sockets: "echo";
     names_of_both_ends_are_right_and_accepted_flags_are_the_callers: "names";
     a_nonblocking_connect_is_in_progress_then_ready_then_done: "nonblocking_connect";
@@ -110,4 +124,32 @@ cases! {
     a_program_keeps_its_own_handler_of_faults: "own_fault_handler";
     a_connection_can_be_dissolved: "disconnect";
     a_blocking_writer_waits_for_room: "blocking_writer";
+}
+
+cases! {
+    "corners":
+    numbers_beyond_the_table_are_no_business_of_select: "select_of_more_than_there_are";
+    sets_are_as_large_as_their_numbers_need: "select_of_high_numbers";
+    what_cannot_be_read_again_is_not_sent: "sendfile_of_what_flows";
+    a_child_of_vfork_changes_nothing_of_its_parent: "vfork_changes_nothing_of_its_parent";
+    rings_of_liburing_are_refused: "rings_are_refused";
+    a_handler_of_a_signal_may_fork_wherever_it_comes: "fork_in_a_handler";
+    masks_of_calls_that_do_not_wait_let_signals_through: "masks_of_calls_that_do_not_wait";
+    a_list_is_as_long_as_there_may_be_descriptors: "poll_of_the_longest_list";
+    libcs_own_streams_read_and_write_sockets: "standard_streams";
+    streams_are_made_of_sockets_that_are_connected_later: "streams_of_what_is_connected_later";
+    whether_a_handler_ends_a_call_is_said_by_its_own_signal: "each_signal_ends_calls_or_not";
+    a_child_that_was_made_by_number_has_numbers_of_its_own: "a_child_by_number_has_its_own";
+}
+
+cases! {
+    "allocator":
+    an_allocator_that_closes_itself_around_forks_is_open_in_the_child: "fork";
+    a_look_at_descriptors_takes_no_memory: "looks_take_no_memory";
+}
+
+cases! {
+    "sockets -fsanitize=address":
+    a_program_that_was_built_with_address_sanitizer_is_served: "echo";
+    a_program_that_was_built_with_address_sanitizer_forks: "fork";
 }

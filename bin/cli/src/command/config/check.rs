@@ -30,7 +30,7 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let shown = self.file.display().to_string();
-        let text = std::fs::read_to_string(&self.file)
+        let text = sys::regular_file::read_text(&self.file, config::FILE_BYTES_MAX)
             .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
         let findings = Findings { file: Some(shown), lines: self.examine(&text)? };
         output::text(&if json { findings.as_json()? } else { findings.as_text() })?;

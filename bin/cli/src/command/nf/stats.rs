@@ -1,6 +1,6 @@
 //! `calisto nf stats`: what running chains have counted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chain::figures::Figures;
 use chain::socket;
@@ -29,20 +29,7 @@ pub(crate) struct Stats {
 
 impl Stats {
     pub(crate) fn run(&self, sockets: &Path, json: bool) -> Result<(), Failure> {
-        let paths = match &self.name {
-            Some(name) if name.contains(['/', '\0']) => {
-                return Err(Failure::usage(format!("{name:?} cannot be the name of a chain")));
-            }
-            Some(name) => vec![socket::path_of(sockets, name)],
-            None => socket::list(sockets),
-        };
-        if paths.is_empty() {
-            let folder = sockets.display();
-            return Err(Failure::new(format!(
-                "no chain runs (none has a socket in {folder}): start one with `calisto nf run FILE`"
-            )));
-        }
-        for path in paths {
+        for path in paths(sockets, self.name.as_deref())? {
             let figures = socket::ask(&path).map_err(Failure::new)?;
             if json {
                 output::json(&figures)?;
@@ -52,6 +39,24 @@ impl Stats {
         }
         Ok(())
     }
+}
+
+/// The sockets of all chains that run, or of the one of that name.
+pub(super) fn paths(sockets: &Path, name: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
+    let paths = match name {
+        Some(name) if name.contains(['/', '\0']) => {
+            return Err(Failure::usage(format!("{name:?} cannot be the name of a chain")));
+        }
+        Some(name) => vec![socket::path_of(sockets, name)],
+        None => socket::list(sockets),
+    };
+    if paths.is_empty() {
+        let folder = sockets.display();
+        return Err(Failure::new(format!(
+            "no chain runs (none has a socket in {folder}): start one with `calisto nf run FILE`"
+        )));
+    }
+    Ok(paths)
 }
 
 /// The figures for people.

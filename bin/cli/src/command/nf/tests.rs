@@ -1,6 +1,8 @@
 //! The command line of `calisto nf`, and what it prints.
 
-use chain::figures::{CounterFigure, Figures, GroupFigures, SliceFigures};
+use chain::figures::{
+    CounterFigure, Figures, GroupFigures, HookFigures, PlaceFigures, SliceFigures,
+};
 use clap::Parser;
 
 use super::*;
@@ -73,6 +75,7 @@ fn figures_are_shown_by_slice_and_function_and_zeros_when_asked_for() {
             groups: vec![group("slice", "edge-0", None), group("port", "eth1", Some("it is down"))],
         }],
         router: None,
+        hook: HookFigures::default(),
     };
     assert_eq!(
         stats::render(&figures, false, false),
@@ -84,4 +87,35 @@ fn figures_are_shown_by_slice_and_function_and_zeros_when_asked_for() {
     );
     let all = stats::render(&figures, true, true);
     assert!(all.contains("lost         0  lost, explained.\n"), "{all}");
+}
+
+#[test]
+fn where_functions_run_is_shown_with_why() {
+    let place = |name: &str, why: Option<&str>| PlaceFigures {
+        name: name.to_owned(),
+        hook: why.is_none(),
+        why: why.map(str::to_owned),
+    };
+    let figures = Figures {
+        schema_version: 2,
+        name: "edge".to_owned(),
+        pid: 7,
+        uptime_seconds: 2.4,
+        slices: Vec::new(),
+        router: None,
+        hook: HookFigures {
+            functions: vec![place("acl", None), place("nat", Some("the hook has no nat"))],
+            entries: vec![place("eth1", None)],
+            exits: vec![place("eth2", Some("its driver"))],
+        },
+    };
+    assert_eq!(
+        show::render(&figures),
+        "chain edge, process 7\n\
+         \u{20}               runs in                       why\n\
+         function  acl   hook, and slice for the rest\n\
+         function  nat   slice                         the hook has no nat\n\
+         in by     eth1  hook first\n\
+         out by    eth2  slice only                    its driver\n"
+    );
 }

@@ -38,16 +38,40 @@ pub(crate) struct Looked {
     pub(crate) obstacle: Option<Obstacle>,
 }
 
+/// Why nothing would run.
+#[derive(Debug)]
+pub(crate) enum NotRun {
+    /// There is no such program, or it may not be run: what exec would say.
+    Program(io::Error),
+    /// A script is there, and who is to interpret it is not, or may not be run. exec would say it
+    /// of the script.
+    Interpreter {
+        /// As the script names it.
+        interpreter: PathBuf,
+        /// The script.
+        script: PathBuf,
+        /// What is wrong with the interpreter.
+        error: io::Error,
+    },
+}
+
+impl From<io::Error> for NotRun {
+    fn from(error: io::Error) -> Self {
+        Self::Program(error)
+    }
+}
+
 /// Looks at what `command` would run, found by `path` (the variable).
 ///
 /// # Errors
-/// There is no such program, or it may not be run: what exec would say.
+/// Nothing would run.
 pub(crate) fn look(
     command: &[OsString],
     path: Option<&OsStr>,
     runner: Runner,
-) -> Result<Looked, io::Error> {
-    let (program, words) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+) -> Result<Looked, NotRun> {
+    let (program, words) =
+        command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut words = words.to_vec();
     let mut file = find(program, path)?;
     let mut files = Vec::new();
@@ -65,6 +89,7 @@ pub(crate) fn look(
                 None => Next::File(SHELL.into()),
             },
         };
+        let is_interpreter = matches!(next, Next::File(_));
         let next = match next {
             Next::Fine => behind_env(&file, &words),
             Next::Flaw(flaw) => {
@@ -75,11 +100,15 @@ pub(crate) fn look(
         match next {
             Some((next, rest)) if files.len() < DEPTH_MAX => {
                 words = rest;
-                // That it is missing, exec or `env` will say.
-                let Ok(found) = find(&next, path) else {
-                    return Ok(Looked { files, obstacle: None });
+                file = match find(&next, path) {
+                    Ok(found) => found,
+                    Err(error) if is_interpreter => {
+                        let interpreter = next.into();
+                        return Err(NotRun::Interpreter { interpreter, script: file, error });
+                    }
+                    // That it is missing, `env` will say.
+                    Err(_) => return Ok(Looked { files, obstacle: None }),
                 };
-                file = found;
             }
             _ => return Ok(Looked { files, obstacle: None }),
         }

@@ -105,6 +105,7 @@ impl Problems {
             );
             self.add("ENDING", true, text);
         }
+        self.all.extend(guardian(&status.guardian));
         self.all.extend(status.ring_memory.and_then(memory));
         self.all.extend(status.descriptors.and_then(descriptors));
     }
@@ -168,6 +169,22 @@ fn drops(threads: &[ThreadCounters]) -> Option<Problem> {
     let (all, shown) = (grouped(all), grouped(most));
     let text = format!("{all} packets, {shown} of them {name}: {help} (calisto stats)");
     (most > 0).then_some(Problem { head: "DROPPED", text, is_now: false })
+}
+
+/// Nobody would go on with connections if the daemon died.
+fn guardian(state: &str) -> Option<Problem> {
+    let next = match state {
+        "ended" => "another one is about to be started",
+        "given_up" => {
+            "it has ended too often to be started again: start the daemon anew when it can be"
+        }
+        _ => return None,
+    };
+    let text = format!(
+        "a process that would have the kernel go on with connections of programs has ended, so that \
+         they would not live through a sudden end of the daemon; {next}"
+    );
+    Some(Problem { head: "NO GUARDIAN", text, is_now: true })
 }
 
 /// The memory of rings is short, or was: a program may have waited for it.
@@ -320,6 +337,16 @@ mod tests {
         assert_eq!((was.head, was.is_now), ("MEMORY WAS SHORT", false));
         let said = "rings of programs take 2 of 16 MiB; since the start 3 connections";
         assert!(was.text.starts_with(said) && was.text.contains("7 rings refused"), "{was:?}");
+    }
+
+    #[test]
+    fn a_guardian_that_has_ended_is_a_failure_until_another_has_begun() {
+        assert_eq!(["", "off", "well"].map(guardian), [None, None, None]);
+        let ended = guardian("ended").expect("it has ended");
+        assert_eq!((ended.head, ended.is_now), ("NO GUARDIAN", true));
+        assert!(ended.text.ends_with("another one is about to be started"), "{ended:?}");
+        let text = guardian("given_up").expect("it has ended").text;
+        assert!(text.ends_with("start the daemon anew when it can be"), "{text}");
     }
 
     #[test]

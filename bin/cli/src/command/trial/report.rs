@@ -36,14 +36,12 @@ impl Report {
         Self { schema_version: SCHEMA_VERSION, plan, kernel, accelerated, carried }
     }
 
-    /// On standard error: the program's output is its own.
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        if json {
-            eprintln!("{}", serde_json::to_string(self).map_err(Failure::new)?);
-        } else {
-            eprint!("\n{self}");
+    /// For people, or as a line of JSON.
+    pub(super) fn render(&self, json: bool) -> Result<String, Failure> {
+        match json {
+            true => Ok(serde_json::to_string(self).map_err(Failure::new)? + "\n"),
+            false => Ok(format!("\n{self}")),
         }
-        Ok(())
     }
 
     fn times(&self) -> String {

@@ -60,6 +60,8 @@ impl Turns {
             poll::wait_readable(self.signals.as_fd(), LOOK_EVERY);
             while let Some(Received { signal, by_process }) = self.signals.take() {
                 if signal != Signal::CHILD && by_process {
+                    // One that ends at once has its sockets for the last time now.
+                    look();
                     // It is our child, and we have not waited for it: the number is still its own.
                     pid.map(|pid| rustix::process::kill_process(pid, signal));
                 }

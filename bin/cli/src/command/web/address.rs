@@ -8,7 +8,7 @@ use crate::failure::Failure;
 pub(super) fn check(address: SocketAddr) -> Result<(), Failure> {
     match address.ip().is_loopback() {
         true => Ok(()),
-        false => Err(Failure::new(format!(
+        false => Err(Failure::usage(format!(
             "{address} can be reached from other machines, and the page has no TLS: use \
              127.0.0.1:{port}, and from elsewhere `ssh -L {port}:127.0.0.1:{port} HOST`",
             port = address.port()

@@ -1,9 +1,10 @@
 //! What a reader must know to change the daemon from the page.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use sys::regular_file::{self, FileError};
 
 use crate::failure::Failure;
 
@@ -20,9 +21,10 @@ impl Token {
     /// Reads it from a file that others have no access to.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let cannot = |error| Failure::new(format!("cannot read the token in {shown}: {error}"));
-        let file = File::open(path).map_err(cannot)?;
-        let mode = file.metadata().map_err(cannot)?.mode();
+        let cannot =
+            |error: FileError| Failure::new(format!("cannot read the token in {shown}: {error}"));
+        let file = regular_file::open(path).map_err(cannot)?;
+        let mode = file.metadata().map_err(|error| cannot(error.into()))?.mode();
         if mode & 0o077 != 0 {
             return Err(Failure::new(format!(
                 "{shown} may be used by others than its owner (mode {:04o}): chmod 600 {shown}",
@@ -30,7 +32,7 @@ impl Token {
             )));
         }
         let mut text = String::new();
-        file.take(LEN_MAX).read_to_string(&mut text).map_err(cannot)?;
+        file.take(LEN_MAX).read_to_string(&mut text).map_err(|error| cannot(error.into()))?;
         let token = text.trim();
         if token.len() < LEN_MIN || token.contains(char::is_whitespace) {
             return Err(Failure::new(format!(

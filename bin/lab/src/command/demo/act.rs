@@ -9,11 +9,12 @@ use cli::failure::Failure;
 use serde::Serialize;
 use testbed::Testbed;
 
+use super::Demo;
 use super::load_process::{LoadFigures, LoadProcess};
 use super::ownership::{Ownership, Processed, max_to_mean, processed};
 use super::placement::Placement;
+use super::progress::{Progress, pause};
 use super::server::Server;
-use super::{Demo, Progress, pause};
 
 /// Moving every group of the default table takes milliseconds; this is a stuck daemon.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use sys::other_thread::OtherThread;
 use sys::pidfd::PidFd;
 
-use super::check_stop;
+use super::progress::check_stop;
 
 /// One that has no core or does not end by then will not.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -12,13 +12,14 @@ use sys::other_thread::OtherThread;
 use sys::process_tree;
 use testbed::{Testbed, TestbedConfig};
 
+use super::Demo;
 use super::batch_job::BatchJob;
 use super::cpu_use;
 use super::load_process::{LoadFigures, LoadPlan, LoadProcess};
+use super::progress::{Progress, pause};
 use super::server::{Server, UDP_PORT};
 use super::service::{self, Service};
 use super::stage::Stage;
-use super::{Demo, Progress, pause};
 
 /// Iterations of fake work that each request asks for: about 20 microseconds.
 const ITERATIONS: u64 = 2000;

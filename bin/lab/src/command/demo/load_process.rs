@@ -9,7 +9,7 @@ use cli::failure::Failure;
 use serde::{Deserialize, Serialize};
 use testbed::Testbed;
 
-use super::check_stop;
+use super::progress::check_stop;
 use super::server::UDP_PORT;
 
 /// Beyond its time, for making sockets before and waiting for the last replies after.

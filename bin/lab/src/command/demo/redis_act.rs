@@ -10,13 +10,14 @@ use cli::failure::Failure;
 use serde::Serialize;
 use testbed::{Side, Testbed, TestbedConfig};
 
+use super::Demo;
 use super::placement::Placement;
+use super::progress::{Progress, check_stop, pause};
 use super::redis_client::{self, REQUESTS, Round};
 use super::redis_server::{Programs, RedisServer};
 use super::server::{Server, run};
 use super::tcp_act::median;
 use super::tcp_counts::Counts;
-use super::{Demo, Progress, check_stop, pause};
 
 /// Redis's port, and the one of Linux's behind it.
 const OUR_PORT: u16 = 6379;
@@ -111,7 +112,7 @@ pub(super) fn play(
 
 /// The daemon's settings, without its port: one worker in the dispatcher's loop, as redis-server
 /// has one thread.
-fn settings(placement: &Placement) -> Vec<String> {
+pub(super) fn settings(placement: &Placement) -> Vec<String> {
     let mut settings = vec![
         "workers.count=1".to_owned(),
         "workers.job=sockets".to_owned(),

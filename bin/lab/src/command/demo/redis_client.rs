@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cli::failure::Failure;
 use testbed::Side;
 
-use super::check_stop;
+use super::progress::check_stop;
 use super::redis_server::{said, spawn};
 
 /// Connections, as redis-benchmark has by default.

@@ -14,7 +14,7 @@ use sys::child::{self, Start};
 use sys::cpu_set::CpuSet;
 use testbed::Testbed;
 
-use super::check_stop;
+use super::progress::check_stop;
 
 /// One that is not ready by then will not be.
 const START_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,9 +13,10 @@ use cli::daemon::Daemon;
 use cli::failure::Failure;
 use cli::program::{self, ConfigFile};
 use config::Config;
+use rustix::process::{Pid, Signal};
 use testbed::{Side, Testbed};
 
-use super::{Progress, check_stop};
+use super::progress::{Progress, check_stop};
 
 /// A daemon that is not ready by then will not be.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
@@ -65,19 +66,55 @@ impl Server {
 
     fn on(port: &str, settings: &[String], side: &Side) -> Result<Self, Failure> {
         let folder = Folder::new()?;
-        let config = configuration(port, settings, &folder)?;
-        let file = ConfigFile::new(&config)?;
-        let mut command = side.command(program::find(program::DAEMON)?);
-        command.arg("--config").arg(file.path());
-        // A group of its own: Ctrl-C is ours to handle, and the daemon's end our decision.
-        command.process_group(0).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let process = command
-            .spawn()
-            .map_err(|error| Failure::new(format!("cannot start the daemon: {error}")))?;
+        let (process, _file) = spawn(port, settings, &folder, side)?;
         let mut server = Self { process, folder, port: port.to_owned() };
         server.await_ready()?;
         Ok(server)
+    }
+
+    /// Kills it, as nobody ends a daemon: what its guardian said, when that has done its work.
+    pub(super) fn kill(&mut self) -> Result<String, Failure> {
+        let lost = |error| Failure::new(format!("the daemon is lost: {error}"));
+        self.process.kill().map_err(lost)?;
+        self.process.wait().map_err(lost)?;
+        let mut said = String::new();
+        if let Some(errors) = self.process.stderr.take() {
+            // The guardian has it too, and ends soon.
+            errors.take(1 << 16).read_to_string(&mut said).map_err(lost)?;
+        }
+        let word = said.lines().find_map(|line| line.split_once("the daemon has died: "));
+        word.map(|(_, word)| word.to_owned())
+            .ok_or_else(|| Failure::new(format!("the daemon had no guardian: {}", said.trim())))
+    }
+
+    /// Starts another one in the place of one that was killed.
+    pub(super) fn start_again(&mut self, settings: &[String], side: &Side) -> Result<(), Failure> {
+        let (process, _file) = spawn(&self.port, settings, &self.folder, side)?;
+        self.process = process;
+        self.await_ready()
+    }
+
+    /// Has another one take its place, as an operator does; what was said of that.
+    pub(super) fn replace(&mut self, settings: &[String], side: &Side) -> Result<String, Failure> {
+        let before = self.daemon().process()?.pid();
+        let file = ConfigFile::new(&configuration(&self.port, settings, &self.folder)?)?;
+        let mut command = side.command(program::find(program::COMMAND)?);
+        command.args(["up", "--replace", "--config"]).arg(file.path());
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let next = command.spawn();
+        let next =
+            next.map_err(|error| Failure::new(format!("cannot start the next daemon: {error}")))?;
+        let mut old = std::mem::replace(&mut self.process, next);
+        let ready = self.await_ready();
+        if ready.is_err() {
+            // It may have been left at work.
+            let _ = old.kill();
+        }
+        old.wait().map_err(|error| Failure::new(format!("the daemon is lost: {error}")))?;
+        ready?;
+        let after = self.daemon().process()?.pid();
+        Ok(format!("process {after} serves in place of {before}"))
     }
 
     /// Waits for the line that says that traffic flows.
@@ -158,10 +195,39 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // Who has replaced a daemon waits for the one that it has started, and passes this on.
+        if let Ok(None) = self.process.try_wait()
+            && let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
+            let deadline = Instant::now() + START_TIMEOUT;
+            while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
         // It has ended already, or this ends it; either way nothing more can be done.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Starts a daemon; the file of its configuration is there for as long as the result.
+fn spawn(
+    port: &str,
+    settings: &[String],
+    folder: &Folder,
+    side: &Side,
+) -> Result<(Child, ConfigFile), Failure> {
+    let file = ConfigFile::new(&configuration(port, settings, folder)?)?;
+    let mut command = side.command(program::find(program::DAEMON)?);
+    command.arg("--config").arg(file.path());
+    // A group of its own: Ctrl-C is ours to handle, and the daemon's end our decision.
+    command.process_group(0).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let process = command.spawn();
+    process
+        .map(|process| (process, file))
+        .map_err(|error| Failure::new(format!("cannot start the daemon: {error}")))
 }
 
 fn first_line(output: ChildStdout) -> String {

@@ -8,12 +8,13 @@ use load::Latencies;
 use serde::Serialize;
 use testbed::{Side, Testbed, TestbedConfig};
 
+use super::Demo;
 use super::linux_echo::LinuxEcho;
 use super::placement::Placement;
+use super::progress::{Progress, check_stop, pause};
 use super::server::{Server, run};
 use super::tcp_client::{self, Answers};
 use super::tcp_counts::Counts;
-use super::{Demo, Progress, check_stop, pause};
 
 /// The data path's port, and Linux's: echo's (RFC 862), and the one behind it.
 const OUR_PORT: u16 = 7;

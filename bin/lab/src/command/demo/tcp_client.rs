@@ -13,7 +13,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use testbed::Side;
 
-use super::check_stop;
+use super::progress::check_stop;
 
 /// Bytes of a request, and of its answer.
 pub(super) const REQUEST_BYTES: usize = 64;

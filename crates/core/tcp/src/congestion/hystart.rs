@@ -12,8 +12,8 @@ use crate::Seq;
 pub(crate) struct HyStart {
     round_start_us: u32,
     last_ack_us: u32,
-    /// The round is over when this number is acknowledged.
-    round_end: Seq,
+    /// The round is over when this number is acknowledged; none: no round has begun.
+    round_end: Option<Seq>,
     /// Shortest round trip of all; zero: none yet.
     shortest_us: u32,
     /// Shortest round trip of this round.
@@ -43,13 +43,16 @@ impl HyStart {
             self.shortest_us = round_trip_us;
         }
         if window.segments < WINDOW_MIN || !window.is_in_slow_start() {
+            // It may be long until the next one, and a number that is kept for so long means
+            // nothing.
+            self.round_end = None;
             return;
         }
         // It wraps after 71 minutes; only differences of less count.
         let now_us = (sample.now.0 / 1000) as u32;
-        if sample.una.is_after(self.round_end) {
+        if self.round_end.is_none_or(|end| sample.una.is_after(end)) {
             (self.round_start_us, self.last_ack_us) = (now_us, now_us);
-            self.round_end = sample.nxt;
+            self.round_end = Some(sample.nxt);
             (self.present_us, self.samples) = (u32::MAX, 0);
         }
         let mut is_full = false;

@@ -272,3 +272,78 @@ fn slow_start_ends_when_round_trips_grow_by_an_eighth() {
     assert!(!window.is_in_slow_start());
     assert_eq!(window.threshold, 100);
 }
+
+/// Round trips of one flow, whose acknowledgements are too far apart for a train.
+struct Path {
+    una: Seq,
+    now: Nanos,
+}
+
+impl Path {
+    fn from(first: Seq) -> Self {
+        Self { una: first, now: Nanos::from_secs(1) }
+    }
+
+    /// `step` numbers more are acknowledged after a round trip of that length; 20 are on their way.
+    fn sample(&mut self, round_trip: Nanos, step: u32) -> Sample {
+        self.una += step;
+        self.now += Nanos::from_millis(5);
+        let round_trip_us = (round_trip.0 / 1000) as u32;
+        Sample { now: self.now, round_trip, round_trip_us, una: self.una, nxt: self.una + 20 }
+    }
+}
+
+/// First numbers all around the circle.
+fn first_numbers() -> impl Iterator<Item = Seq> {
+    (0..8).map(|eighth| Seq(eighth << 29))
+}
+
+#[test]
+fn slow_start_ends_whatever_number_the_connection_began_with() {
+    for first in first_numbers() {
+        let mut control = Congestion::new(Algorithm::Cubic);
+        let mut window = Window { segments: 100, ..Window::default() };
+        let mut path = Path::from(first);
+        for millis in [100, 150] {
+            for _ in 0..45 {
+                let sample = path.sample(Nanos::from_millis(millis), 1);
+                control.measured(&mut window, &sample);
+            }
+        }
+        assert!(!window.is_in_slow_start(), "{first:?}: no round has begun");
+    }
+}
+
+#[test]
+fn slow_start_still_ends_after_gigabytes_of_small_windows() {
+    let mut control = Congestion::new(Algorithm::Cubic);
+    let mut window = Window { segments: 100, ..Window::default() };
+    let mut path = Path::from(Seq(7));
+    control.measured(&mut window, &path.sample(Nanos::from_millis(100), 1));
+    // Requests and answers, three gigabytes of them.
+    window.segments = 10;
+    for _ in 0..3000 {
+        control.measured(&mut window, &path.sample(Nanos::from_millis(100), 1 << 20));
+    }
+    window.segments = 100;
+    for _ in 0..45 {
+        control.measured(&mut window, &path.sample(Nanos::from_millis(150), 1));
+    }
+    assert!(!window.is_in_slow_start());
+}
+
+#[test]
+fn timely_takes_round_trips_in_after_a_timeout_whatever_the_numbers_are() {
+    for first in first_numbers() {
+        let mut control = Timely::default();
+        let mut window = Window::default();
+        let mut path = Path::from(first);
+        control.measured(&mut window, &path.sample(Nanos::from_micros(40), 20));
+        control.timed_out();
+        let slowest = control.interval();
+        for _ in 0..20 {
+            control.measured(&mut window, &path.sample(Nanos::from_micros(40), 20));
+        }
+        assert!(control.interval() < slowest, "{first:?}: nothing queues, and it stays slow");
+    }
+}

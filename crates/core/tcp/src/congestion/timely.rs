@@ -18,8 +18,8 @@ pub(crate) struct Timely {
     shortest_ns: u32,
     /// Smoothed difference from one round trip to the next.
     gradient_ns: i32,
-    /// The present round ends when this number is acknowledged.
-    round_end: Seq,
+    /// The present round ends when this number is acknowledged; none: no round has begun.
+    round_end: Option<Seq>,
     /// Rounds in a row in which round trips did not grow.
     calm_rounds: u8,
 }
@@ -46,7 +46,7 @@ impl Default for Timely {
             previous_ns: 0,
             shortest_ns: u32::MAX,
             gradient_ns: 0,
-            round_end: Seq(0),
+            round_end: None,
             calm_rounds: 0,
         }
     }
@@ -127,9 +127,9 @@ impl Control for Timely {
             // The first flight's rate.
             let rate = u64::from(window.segments) * 1_000_000_000 / u64::from(round_trip_ns);
             self.rate = u32::try_from(rate).unwrap_or(RATE_MAX).clamp(RATE_MIN, RATE_MAX);
-            (self.previous_ns, self.round_end) = (round_trip_ns, sample.nxt);
-        } else if !sample.una.is_before(self.round_end) {
-            self.round_end = sample.nxt;
+            (self.previous_ns, self.round_end) = (round_trip_ns, Some(sample.nxt));
+        } else if self.round_end.is_none_or(|end| !sample.una.is_before(end)) {
+            self.round_end = Some(sample.nxt);
             self.round(self.without_pause(round_trip_ns));
         }
     }

@@ -12,7 +12,7 @@ use crate::flow::{Flags, Flow, State};
 use crate::handshake::MSS_MIN;
 use crate::io::{CloseReason, FlowId, Output};
 use crate::secret::Purpose;
-use crate::{FlowInfo, FlowOptions, Seq, close, fast, handshake, info};
+use crate::{FlowInfo, FlowOptions, Seq, close, fast, handshake, info, urgent};
 
 /// Bytes in a ring: they begin at `at` and may wrap around its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,6 +245,9 @@ impl Engine {
             return Err(CallError::TooMany);
         }
         flow.rcv_read += bytes;
+        if flow.flags.has(Flags::URGENT_HEARD) {
+            urgent::forget_read(flow, cold);
+        }
         flow.flags.set(Flags::READ);
         enqueue(&mut self.queue, flow, id.index);
         Ok(())
@@ -323,8 +326,9 @@ impl Engine {
         flow.flags.set(Flags::ORPHAN);
         close::finish_sending(flow);
         if flow.state == State::FinWait2 {
-            // From now on nobody waits for the peer's FIN but us.
-            cold.timers.life = cold.timers.life.min(cold.heard_at + self.shared.config.time_wait);
+            // From now on nobody waits for the peer's FIN but us: for how long, the next look at it
+            // says. The time to ask the peer has nothing to do with that.
+            cold.timers.life = Nanos::FAR_FUTURE;
         }
         let is_slow = fast::is_slow(flow, cold);
         flow.flags.put(Flags::SLOW, is_slow);

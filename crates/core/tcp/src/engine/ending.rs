@@ -37,6 +37,9 @@ impl Engine {
                 cold.timers.retransmit = Nanos::FAR_FUTURE;
                 cold.timers.ack = Nanos::FAR_FUTURE;
                 cold.timers.pace = Nanos::FAR_FUTURE;
+                // The peer is through: nobody asks it whether it is there, nor ends for its silence
+                // what may still be read.
+                cold.timers.life = Nanos::FAR_FUTURE;
                 self.note_ended(index);
                 self.forget_name(index);
             }
@@ -88,6 +91,11 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// Flows whose places may be had by whoever needs one.
+    pub(super) fn waiting_count(&self) -> usize {
+        self.waiting.iter().filter(|waiting| is_waiting(&self.flows, **waiting)).count()
     }
 
     pub(super) fn note_ended(&mut self, index: u32) {

@@ -9,13 +9,12 @@ use base::{FlowGroup, Nanos};
 use wire::FlowKey;
 
 use super::Engine;
-use crate::FlowId;
 use crate::cold::Cold;
-use crate::expire;
 use crate::flow::{Flags, Flow, State};
 use crate::pool::List;
 use crate::reassembly::Range;
 use crate::scoreboard::Sent;
+use crate::{FlowId, ListenerId, expire};
 
 /// Flows that belong to no engine at the moment. What was detached before stays until
 /// [`Engine::attach_group`] has taken it; empty, it may be used again.
@@ -35,6 +34,13 @@ struct Parcel {
     cold: Cold,
     sent_count: u32,
     range_count: u32,
+}
+
+impl Parcel {
+    /// Whether it is in TIME-WAIT, and nobody knows it any more.
+    fn only_waits(&self) -> bool {
+        self.flow.state == State::TimeWait && self.flow.flags.has(Flags::ORPHAN)
+    }
 }
 
 impl Detached {
@@ -128,6 +134,16 @@ impl Engine {
         at.is_some()
     }
 
+    /// The listener that a flow has come to, if both its sides may still be used and that listener
+    /// is open here: of a flow that no application has, who could have it.
+    pub fn listener_of(&self, id: FlowId) -> Option<ListenerId> {
+        let at = self.place(id)?;
+        let is_open = matches!(self.flows[at].state, State::Established | State::CloseWait)
+            && !self.flows[at].flags.has(Flags::ABORT);
+        let listener = self.cold[at].listener.filter(|_| is_open)?;
+        self.listeners.is_open(listener).then_some(listener)
+    }
+
     /// Flows that their application has closed and that are not over.
     pub fn orphans(&self) -> impl Iterator<Item = FlowId> {
         let is_meant = |flow: &Flow| {
@@ -147,7 +163,8 @@ impl Engine {
 
     /// Takes over everything in `detached`, or nothing. `moved` hears each flow's old and new
     /// number, in this order. A half-open flow whose address has no listener here is dropped: its
-    /// peer asks again and is told.
+    /// peer asks again and is told. Where places are short TIME-WAIT gives way: that of this
+    /// engine, then that which comes.
     ///
     /// Engines that exchange flows must have been made with the same keys: with another hash key
     /// flows are not found, with another secret cookies that one has sent mean nothing to another.
@@ -157,11 +174,19 @@ impl Engine {
         detached: &mut Detached,
         mut moved: impl FnMut(FlowId, FlowId),
     ) -> Result<(), AttachError> {
-        self.check_room(detached)?;
+        let mut waits_left = self.make_room(detached)?;
         let Detached { flows, sent, ranges } = detached;
         let (mut sent, mut ranges) = (sent.drain(..), ranges.drain(..));
         for parcel in flows.drain(..) {
+            let only_waits = parcel.only_waits();
             let Parcel { id, mut flow, mut cold, sent_count, range_count } = parcel;
+            if only_waits && waits_left == 0 {
+                sent.by_ref().take(sent_count as usize).for_each(drop);
+                ranges.by_ref().take(range_count as usize).for_each(drop);
+                self.shared.counters.time_wait_evicted += 1;
+                continue;
+            }
+            waits_left -= usize::from(only_waits);
             let listener = self.listeners.at(flow.key.destination());
             if flow.state == State::SynReceived && cold.listener.is_some() {
                 let Some(listener) = listener else {
@@ -189,8 +214,7 @@ impl Engine {
                 self.forget_name(index);
                 self.note_ended(index);
             }
-            let flow = &self.flows[index as usize];
-            if flow.state == State::TimeWait && flow.flags.has(Flags::ORPHAN) {
+            if only_waits {
                 self.note_waiting(index);
             }
             if deadline != Nanos::FAR_FUTURE {
@@ -202,19 +226,27 @@ impl Engine {
         Ok(())
     }
 
-    fn check_room(&self, detached: &Detached) -> Result<(), AttachError> {
-        let places = self.shared.config.flows_max as usize - self.flows_in_use();
+    /// Sees to it that there is a place for each of `detached` but those in TIME-WAIT that nobody
+    /// knows; for how many of these there is one, too.
+    fn make_room(&mut self, detached: &Detached) -> Result<usize, AttachError> {
+        let mut places = self.shared.config.flows_max as usize - self.flows_in_use();
         let flows = || detached.flows.iter();
-        let has_room = detached.flows.len() <= places
+        let waits = flows().filter(|parcel| parcel.only_waits()).count();
+        let wanted = detached.flows.len() - waits;
+        let can_go = if wanted > places { self.waiting_count() } else { 0 };
+        let has_room = wanted <= places + can_go
             && self.shared.sent.has_room_for(flows().map(|parcel| parcel.sent_count))
             && self.shared.ranges.has_room_for(flows().map(|parcel| parcel.range_count));
         if !has_room {
             return Err(AttachError::Full);
         }
         let mut names = detached.flows.iter().filter(|parcel| parcel.flow.state != State::Closed);
-        match names.any(|parcel| self.is_taken(&parcel.flow.key)) {
-            true => Err(AttachError::InUse),
-            false => Ok(()),
+        if names.any(|parcel| self.is_taken(&parcel.flow.key)) {
+            return Err(AttachError::InUse);
         }
+        while places < wanted && self.evict_waiting() {
+            places += 1;
+        }
+        Ok(places.saturating_sub(wanted).min(waits))
     }
 }

@@ -22,7 +22,7 @@ struct Listener {
     options: FlowOptions,
     backlog: u32,
     half_open: u32,
-    /// When a cookie was last sent; only for a while after that one can come back.
+    /// Cookies may come back until then: for a while after one was last sent, or names came here.
     cookies_until: Nanos,
     is_open: bool,
 }
@@ -150,6 +150,14 @@ impl Engine {
         self.listeners.listeners.len()
     }
 
+    /// Names come here from another engine with the same secret. That one may have answered SYNs by
+    /// cookies, of which nothing is kept that could come along: for a while they are taken here.
+    pub fn expect_cookies(&mut self, now: Nanos) {
+        for listener in self.listeners.listeners.values_mut() {
+            listener.cookies_until = now + COOKIES_COME_BACK_FOR;
+        }
+    }
+
     /// Settings for the flows that `id` accepts from now on; whether they are others than before.
     pub fn set_listener_options(&mut self, id: ListenerId, options: FlowOptions) -> bool {
         let listener = self.listeners.listeners.get_mut(&id.number());
@@ -193,6 +201,30 @@ impl Engine {
             Some(_) if !has(tcp::ACK) => self.shared.counters.no_flow += 1,
             _ => self.refuse(now, key, arrived, buffers, out),
         }
+    }
+
+    /// Whether a SYN may have the name of flow `index`, which is in TIME-WAIT: only when somebody
+    /// takes it, for else the name would be free before its time for nothing. If nobody listens it
+    /// is answered like a segment of the old connection, as in Linux.
+    pub(super) fn may_take_over<O: Output>(
+        &mut self,
+        index: u32,
+        key: &FlowKey,
+        arrived: &Arrived<'_>,
+        out: &O,
+    ) -> bool {
+        if !out.may_come(key, arrived.route) {
+            self.shared.counters.bad_source += 1;
+            return false;
+        }
+        let is_whole = arrived.header.flags & tcp::FIN == 0;
+        let Some(listener) = self.listeners.at(key.destination()).filter(|_| is_whole) else {
+            self.flows[index as usize].flags.set(Flags::ACK_NOW);
+            return false;
+        };
+        let has_room = out.may_accept(listener, arrived.hash);
+        self.shared.counters.backlog_full += u64::from(!has_room);
+        has_room
     }
 
     fn accept_syn<O: Output>(

@@ -137,11 +137,10 @@ impl Engine {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let (flow, cold) = (&self.flows[at], &mut self.cold[at]);
         cold.options.keep_alive = keep_alive;
-        if flow.state.is_synchronized()
+        if flow.may_be_asked()
             && let Some(keep_alive) = keep_alive
         {
             let first = cold.heard_at + Nanos::from_secs(u64::from(keep_alive.idle_s));
-            // Sooner than the end of a state that does not last it may not be moved.
             cold.timers.life = cold.timers.life.min(first.max(now));
         }
         self.enqueue(id.index);
@@ -199,13 +198,14 @@ impl Engine {
             self.shared.counters.icmp_ignored += 1;
             return;
         };
-        let (flow, cold) = (&self.flows[index as usize], &mut self.cold[index as usize]);
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
         let is_on_its_way = !sequence.is_before(flow.snd_una) && sequence.is_before(flow.snd_nxt);
         if !is_on_its_way || errno == 0 {
             self.shared.counters.icmp_ignored += 1;
             return;
         }
         cold.reason = CloseReason::Unreachable(errno);
+        flow.flags.set(Flags::SLOW);
         self.shared.counters.icmp_heeded += 1;
         if matches!(flow.state, State::SynSent | State::SynReceived) {
             self.finish(index, CloseReason::Unreachable(errno), out);

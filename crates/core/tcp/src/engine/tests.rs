@@ -1,6 +1,8 @@
 //! The fast path is a shortcut and nothing else: an engine that never takes it comes to the same
 //! result, segment by segment.
 
+mod far;
+
 use std::fmt::Debug;
 use std::num::NonZeroU8;
 
@@ -186,7 +188,8 @@ impl Side {
             flow.flags.set(Flags::SLOW);
         }
         let (key, hash) = (self.key, self.engine.hash_of(&self.key));
-        let route = u32::from(ecn) + segment.len() as u32;
+        // Mostly one route: by another one a segment is slow.
+        let route = u32::from(ecn == CE);
         let incoming = Incoming { key, hash, segment, ecn, is_verified: true, route };
         self.engine.receive(now, &[incoming], &mut self.rings, &mut self.said);
     }
@@ -254,6 +257,7 @@ impl Side {
             punt_order: 0,
             punt_ack: 0,
             punt_window: 0,
+            punt_route: 0,
             ..*self.engine.counters()
         }
     }

@@ -4,7 +4,7 @@ use base::Nanos;
 
 use super::Engine;
 use crate::flow::{Flags, State};
-use crate::io::{Buffers, FlowId, Output};
+use crate::io::{Buffers, CloseReason, FlowId, Output};
 use crate::reset::reset;
 use crate::shared::Turn;
 use crate::transmit::{self, Progress};
@@ -52,10 +52,20 @@ impl Engine {
         }
         expire::catch_up(flow, cold, &self.shared);
         let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
+        if flow.flags.has(Flags::ABORT) && flow.state == State::TimeWait {
+            // All is done, so that there is nothing to abort: only its application is through with
+            // it. Its name stays taken (RFC 1337), as in Linux.
+            flow.flags.clear(Flags::ABORT);
+            if !flow.flags.has(Flags::ORPHAN) {
+                flow.flags.set(Flags::ORPHAN);
+                self.say_closed(index, CloseReason::Finished, out);
+                self.note_waiting(index);
+            }
+            return Progress::More;
+        }
         if flow.flags.has(Flags::ABORT) {
             // A peer that has heard nothing of us needs no reset.
-            let needs_reset =
-                !matches!(flow.state, State::SynSent | State::Closed | State::TimeWait);
+            let needs_reset = !matches!(flow.state, State::SynSent | State::Closed);
             if needs_reset && !reset(&mut turn, flow, cold) {
                 return Progress::More;
             }

@@ -52,6 +52,8 @@ pub(crate) struct Sink {
     pub(crate) is_partial: bool,
     /// Nobody takes another connection.
     pub(crate) is_full: bool,
+    /// No peer is behind this route.
+    pub(crate) elsewhere: Option<u32>,
 }
 
 impl Output for Sink {
@@ -76,6 +78,10 @@ impl Output for Sink {
 
     fn event(&mut self, event: Event) {
         self.events.push_back(event);
+    }
+
+    fn may_come(&self, _: &FlowKey, route: u32) -> bool {
+        self.elsewhere != Some(route)
     }
 
     fn may_accept(&self, _: ListenerId, _: FlowHash) -> bool {
@@ -107,6 +113,7 @@ impl Host {
                 room: usize::MAX,
                 is_partial: false,
                 is_full: false,
+                elsewhere: None,
             },
         }
     }

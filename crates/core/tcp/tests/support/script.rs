@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use base::Nanos;
-use tcp::{Config, Event, FlowId, FlowOptions, State};
+use tcp::{Config, Event, FlowId, FlowOptions, ListenerId, State};
 use wire::tcp::{ACK, CWR, ECE, FIN, Header, PSH, RST, SYN, TcpOption, URG};
 use wire::{FlowKey, Protocol};
 
@@ -23,6 +23,7 @@ pub(crate) struct Script {
     pub(crate) host: Host,
     pub(crate) now: Nanos,
     pub(crate) flow: Option<FlowId>,
+    pub(crate) listener: Option<ListenerId>,
     /// Our first number, once we have sent a SYN.
     our_start: u32,
     pub(crate) key: FlowKey,
@@ -42,6 +43,7 @@ impl Script {
             host: Host::new(config, &options, 7, now),
             now,
             flow: None,
+            listener: None,
             our_start: 0,
             key: FlowKey::new(Protocol::Tcp, peer, local).expect("both are IPv4"),
             route: 0,
@@ -65,7 +67,8 @@ impl Script {
 
     pub(crate) fn listen(&mut self, backlog: u32) {
         let local = self.key.destination();
-        self.host.engine.listen(local, backlog, self.options).expect("nobody else listens");
+        let listener = self.host.engine.listen(local, backlog, self.options);
+        self.listener = Some(listener.expect("nobody else listens"));
     }
 
     pub(crate) fn connect(&mut self) {

@@ -3,7 +3,8 @@
 //!
 //! An error quotes the start of a packet that we sent (RFC 792, RFC 4443), and anybody can write
 //! one: what is read here is checked as far as it can be without knowing the flow. Who knows it
-//! compares [`ErrorMessage::sequence`] with what is on its way (RFC 5927 section 4).
+//! compares [`ErrorMessage::sequence`], or for UDP [`ErrorMessage::datagram_bytes`], with what is
+//! on its way (RFC 5927 section 4).
 
 use super::HEADER_BYTES;
 use crate::bytes::{array, be16};
@@ -22,6 +23,9 @@ pub struct ErrorMessage {
     pub kind: ErrorKind,
     /// Number of the first byte of the quoted segment, or of its SYN; zero for UDP.
     pub sequence: u32,
+    /// Bytes of the quoted datagram as its UDP header has them (RFC 768), that header included;
+    /// zero for TCP.
+    pub datagram_bytes: u16,
     /// The IP header of the message itself.
     pub l3_offset: u16,
     /// Its ICMP header.
@@ -187,13 +191,14 @@ struct Quoted {
     /// As the quoted packet has it: we are the source.
     flow: FlowKey,
     sequence: u32,
+    datagram_bytes: u16,
 }
 
 impl Quoted {
     fn message(self, kind: ErrorKind, l3_offset: u16, l4_offset: u16) -> Option<ErrorMessage> {
-        let Self { flow, sequence } = self;
+        let Self { flow, sequence, datagram_bytes } = self;
         let key = flow.reversed();
-        Some(ErrorMessage { key, kind, sequence, l3_offset, l4_offset })
+        Some(ErrorMessage { key, kind, sequence, datagram_bytes, l3_offset, l4_offset })
     }
 }
 
@@ -211,8 +216,9 @@ fn quoted_ipv4(quote: &[u8]) -> Option<Quoted> {
     if !ipv4::is_host(destination) {
         return None;
     }
-    let (ports, sequence) = transport(protocol, quote, header_bytes)?;
-    Some(Quoted { flow: FlowKey::from_ipv4(protocol, source, destination, ports), sequence })
+    let (ports, sequence, datagram_bytes) = transport(protocol, quote, header_bytes)?;
+    let flow = FlowKey::from_ipv4(protocol, source, destination, ports);
+    Some(Quoted { flow, sequence, datagram_bytes })
 }
 
 fn quoted_ipv6(quote: &[u8]) -> Option<Quoted> {
@@ -223,19 +229,20 @@ fn quoted_ipv6(quote: &[u8]) -> Option<Quoted> {
     if !ipv6::is_host(header.destination) {
         return None;
     }
-    let (ports, sequence) = transport(protocol, payload, usize::from(behind.extension_bytes))?;
+    let at = usize::from(behind.extension_bytes);
+    let (ports, sequence, datagram_bytes) = transport(protocol, payload, at)?;
     let flow = FlowKey::from_ipv6(protocol, header.source, header.destination, ports);
-    Some(Quoted { flow, sequence })
+    Some(Quoted { flow, sequence, datagram_bytes })
 }
 
-/// Ports and sequence number of the eight bytes at `at`.
-fn transport(protocol: Protocol, packet: &[u8], at: usize) -> Option<((u16, u16), u32)> {
+/// Ports, sequence number and UDP's length of the eight bytes at `at`.
+fn transport(protocol: Protocol, packet: &[u8], at: usize) -> Option<((u16, u16), u32, u16)> {
     let head: [u8; HEADER_BYTES as usize] = array(packet, at)?;
-    let sequence = match protocol {
-        Protocol::Tcp => u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
-        Protocol::Udp => 0,
+    let (sequence, datagram_bytes) = match protocol {
+        Protocol::Tcp => (u32::from_be_bytes([head[4], head[5], head[6], head[7]]), 0),
+        Protocol::Udp => (0, be16(&head, 4)?),
     };
-    Some(((be16(&head, 0)?, be16(&head, 2)?), sequence))
+    Some(((be16(&head, 0)?, be16(&head, 2)?), sequence, datagram_bytes))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod nat;
 mod policer;
 mod router;
 mod selector;
+mod tunnel;
 
 pub use acl::AclPart;
 pub use balancer::{BalancerPart, Check};
@@ -18,6 +19,7 @@ pub use l2::{L2Part, LinkPart};
 pub use nat::NatPart;
 pub use policer::PolicerPart;
 pub use router::{RouterPart, Routes, Rules, WhenFull};
+pub use tunnel::TunnelPart;
 
 use super::FileError;
 use super::section::{Section, Source, word};
@@ -64,6 +66,8 @@ kinds! {
     "nat" Nat(NatPart) nat::read,
     /// Shares services among servers.
     "balancer" Balancer(BalancerPart) balancer::read,
+    /// Carries packets inside others.
+    "tunnel" Tunnel(TunnelPart) tunnel::read,
 }
 
 pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError> {
@@ -78,10 +82,13 @@ pub(crate) fn agree(
     functions: &[(FunctionPart, usize)],
 ) -> Result<(), FileError> {
     let slice = &slices[0].0;
+    let is_router = |(part, _): &(FunctionPart, usize)| matches!(part, FunctionPart::Router(_));
+    let has_router = functions.iter().any(is_router);
     let mut seen: Vec<&str> = Vec::new();
     for (function, line) in functions {
         let kind = function.kind();
-        if seen.contains(&kind) && matches!(kind, "router" | "l2" | "esp" | "nat" | "balancer") {
+        let one_at_most = ["router", "l2", "esp", "nat", "balancer", "tunnel"];
+        if seen.contains(&kind) && one_at_most.contains(&kind) {
             let says = format!("is {kind:?} once more: a chain has one {kind} at most");
             return Err(source.error(Some(*line), "function.kind", says));
         }
@@ -92,6 +99,9 @@ pub(crate) fn agree(
             );
             return Err(source.error(Some(*line), "function.kind", says));
         }
+        if let FunctionPart::Acl(acl) = function {
+            acl::agree(source, *line, slices, has_router, acl)?;
+        }
         if let FunctionPart::Firewall(firewall) = function {
             firewall::agree(source, *line, slice, firewall)?;
         }
@@ -99,9 +109,10 @@ pub(crate) fn agree(
             l2::agree(source, *line, slice, l2)?;
         }
         if let FunctionPart::Nat(nat) = function {
-            let is_router =
-                |(part, _): &(FunctionPart, usize)| matches!(part, FunctionPart::Router(_));
-            nat::agree(source, *line, slices, functions.iter().any(is_router), nat)?;
+            nat::agree(source, *line, slices, has_router, nat)?;
+        }
+        if let FunctionPart::Tunnel(_) = function {
+            tunnel::agree(source, *line, has_router)?;
         }
         if let FunctionPart::Balancer(balancer) = function {
             balancer::agree(source, *line, slices.len(), balancer)?;

@@ -203,6 +203,25 @@ fn rules_and_classes_are_read_as_they_are_meant() {
 }
 
 #[test]
+fn an_acl_guards_the_host_only_where_it_can() {
+    let guard = "[[function]]\nkind = \"acl\"\nhost = \"judge\"\n";
+    let chain = |slice: &str, last: &str| {
+        format!("name = \"c\"\n[[slice]]\nports = {slice}\n{guard}[[function]]\nkind = {last}\n")
+    };
+    let (ports, router) = ("[\"xdp:eth0\", \"xdp:eth1\"]", "\"router\"");
+    let read = ChainFile::parse(&chain(ports, router), "r.toml").expect("it is right");
+    assert!(matches!(&read.functions[0], FunctionPart::Acl(acl) if acl.guards_host));
+    for (text, part) in [
+        (chain(ports, "\"l2\"\nlinks = [[\"eth0\", \"eth1\"]]"), "without a router"),
+        (chain(&format!("{ports}\nfilter = \"ip\""), router), "`filter`"),
+        (chain("[\"af_packet:eth0\"]", router), "no xdp port"),
+    ] {
+        let said = refused(&text).to_string();
+        assert!(said.contains("`function.host`") && said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn rules_and_classes_that_make_no_sense_are_named() {
     for (kind, text, line, words) in [
         ("acl", "rules = [{ action = \"drop\" }]\n", 6, "\"permit\" or \"deny\""),
@@ -329,4 +348,13 @@ fn a_firewall_has_zones_of_ports_and_rules_about_groups() {
         let said = refused(&text).to_string();
         assert!(said.contains(&format!("line {line}: ")) && said.contains(words), "{to}: {said}");
     }
+}
+
+#[test]
+fn functions_are_in_the_hook_only_where_the_file_says_so() {
+    let with = |hook: &str| WHOLE.replacen("\n\n", &format!("\n{hook}\n"), 1);
+    let is_hooked = |hook| ChainFile::parse(&with(hook), "edge.toml").expect("a chain").hook;
+    assert!(!is_hooked("") && !is_hooked("hook = \"off\"") && is_hooked("hook = \"auto\""));
+    let said = refused(&with("hook = true")).to_string();
+    assert!(said.contains("`hook` is true; allowed is \"off\" or \"auto\""), "{said}");
 }

@@ -8,8 +8,9 @@
 //! Nothing is asked of the kernel here: who follows it passes news on, and a dump when
 //! [`KernelRoutes::is_in_doubt`] says so.
 
+mod lists;
+
 use std::collections::BTreeMap;
-use std::collections::btree_map;
 use std::net::IpAddr;
 
 use calisto_nf::{NextHop, Prefix};
@@ -17,6 +18,7 @@ use sys::net_news::Placed;
 use sys::route::{Entry, EntryKind, TABLE_MAIN};
 
 use crate::ports::Ports;
+use lists::{Alternative, ListId, Lists};
 
 /// What the router is to do from now on with one prefix; `None`: it has no route any more.
 pub type RouteChange = (Prefix, Option<NextHop>);
@@ -25,27 +27,9 @@ pub type RouteChange = (Prefix, Option<NextHop>);
 #[derive(Clone, Debug)]
 pub struct KernelRoutes {
     ports: Ports,
-    routes: BTreeMap<Prefix, Vec<Alternative>>,
+    routes: BTreeMap<Prefix, ListId>,
+    lists: Lists,
     is_in_doubt: bool,
-}
-
-/// An entry of one prefix. The first of a list counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Alternative {
-    /// Whether it is of table `main`, which comes after `local`.
-    is_main: bool,
-    metric: u32,
-    /// Interface and gateway, to know it again when it goes.
-    interface: u32,
-    gateway: Option<IpAddr>,
-    has_more_hops: bool,
-    to: NextHop,
-}
-
-impl Alternative {
-    const fn rank(&self) -> (bool, u32) {
-        (self.is_main, self.metric)
-    }
 }
 
 /// What of the kernel's tables the router does not do as the kernel does.
@@ -59,8 +43,9 @@ pub struct Deviations {
 
 impl KernelRoutes {
     /// Nothing known yet.
-    pub const fn new(ports: Ports) -> Self {
-        Self { ports, routes: BTreeMap::new(), is_in_doubt: false }
+    pub fn new(ports: Ports) -> Self {
+        let (routes, lists) = (BTreeMap::new(), Lists::default());
+        Self { ports, routes, lists, is_in_doubt: false }
     }
 
     /// Whether news left open what the tables are: a dump settles it.
@@ -82,32 +67,31 @@ impl KernelRoutes {
     /// Takes an entry of a dump, which comes in the order in which entries count.
     pub fn add(&mut self, entry: &Entry) {
         if let Some((prefix, alternative)) = self.read(entry) {
-            let list = self.routes.entry(prefix).or_default();
-            place(list, alternative, Placed::Last);
+            self.place(prefix, alternative, Placed::Last);
         }
     }
 
     /// Takes a new entry.
     pub fn set(&mut self, entry: &Entry, placed: Placed) -> Option<RouteChange> {
         let (prefix, alternative) = self.read(entry)?;
-        let list = self.routes.entry(prefix).or_default();
-        let before = list.first().map(|first| first.to);
         // A second next hop of the same IPv6 route is told as if it were one more entry.
         if placed == Placed::Last && prefix.address().is_ipv6() {
             self.is_in_doubt = true;
         }
-        place(list, alternative, placed);
-        changed(prefix, before, list.first().map(|first| first.to))
+        let before = self.first(prefix);
+        self.place(prefix, alternative, placed);
+        changed(prefix, before, self.first(prefix))
     }
 
     /// Takes the end of an entry.
     pub fn remove(&mut self, entry: &Entry) -> Option<RouteChange> {
         let (prefix, gone) = self.read(entry)?;
-        let Some(list) = self.routes.get_mut(&prefix) else {
+        let Some(&id) = self.routes.get(&prefix) else {
             self.is_in_doubt = true;
             return None;
         };
-        let before = list.first().map(|first| first.to);
+        let before = self.first(prefix);
+        let mut list = self.lists.get(id).to_vec();
         let is_it = |other: &Alternative| {
             other.rank() == gone.rank()
                 && (other.interface, other.gateway) == (gone.interface, gone.gateway)
@@ -120,38 +104,41 @@ impl KernelRoutes {
             }
             None => self.is_in_doubt = true,
         }
-        let after = list.first().map(|first| first.to);
         if list.is_empty() {
             self.routes.remove(&prefix);
+        } else {
+            self.routes.insert(prefix, self.lists.take(&list));
         }
-        changed(prefix, before, after)
+        self.lists.give(id);
+        changed(prefix, before, self.first(prefix))
     }
 
     /// Takes the place of `self` with what a fresh dump has filled, and passes on what that
     /// changes.
     pub fn replace(&mut self, fresh: Self, mut each: impl FnMut(RouteChange)) {
-        let mut old = std::mem::replace(self, fresh).routes.into_iter().peekable();
+        let Self { routes: old, lists: before, .. } = std::mem::replace(self, fresh);
+        let mut old = old.into_iter().peekable();
         let mut new = self.routes.iter().peekable();
-        let first = |list: &[Alternative]| list.first().map(|first| first.to);
+        let first = |lists: &Lists, id| lists.get(id).first().map(|first| first.to);
         loop {
-            let (before, after) = (old.peek(), new.peek());
-            let prefix = match (before, after) {
+            let prefix = match (old.peek(), new.peek()) {
                 (None, None) => break,
                 (Some((prefix, _)), None) => *prefix,
                 (None, Some((prefix, _))) => **prefix,
                 (Some((one, _)), Some((other, _))) => *one.min(other),
             };
-            let before = old.next_if(|(at, _)| *at == prefix).and_then(|(_, list)| first(&list));
-            let after = new.next_if(|(at, _)| **at == prefix).and_then(|(_, list)| first(list));
-            changed(prefix, before, after).into_iter().for_each(&mut each);
+            let was = old.next_if(|(at, _)| *at == prefix).map(|(_, id)| id);
+            let is = new.next_if(|(at, _)| **at == prefix).map(|(_, id)| *id);
+            let was = was.and_then(|id| first(&before, id));
+            let is = is.and_then(|id| first(&self.lists, id));
+            changed(prefix, was, is).into_iter().for_each(&mut each);
         }
     }
 
     /// Passes every prefix and its next hop on.
     pub fn each(&self, mut each: impl FnMut(Prefix, NextHop)) {
-        let all: btree_map::Iter<'_, _, _> = self.routes.iter();
-        for (prefix, list) in all {
-            if let Some(first) = list.first() {
+        for (prefix, id) in &self.routes {
+            if let Some(first) = self.lists.get(*id).first() {
                 each(*prefix, first.to);
             }
         }
@@ -160,12 +147,30 @@ impl KernelRoutes {
     /// What to tell whoever expects the kernel's very behaviour.
     pub fn deviations(&self) -> Deviations {
         let mut deviations = Deviations::default();
-        for first in self.routes.values().filter_map(|list| list.first()) {
+        for first in self.routes.values().filter_map(|id| self.lists.get(*id).first()) {
             let is_port = self.ports.with_index(first.interface).is_some();
             deviations.multipath += usize::from(first.has_more_hops);
             deviations.elsewhere += usize::from(first.is_main && first.interface != 0 && !is_port);
         }
         deviations
+    }
+
+    /// Where packets of exactly this prefix go.
+    fn first(&self, prefix: Prefix) -> Option<NextHop> {
+        let id = self.routes.get(&prefix)?;
+        self.lists.get(*id).first().map(|first| first.to)
+    }
+
+    /// Puts an entry among those of its prefix.
+    fn place(&mut self, prefix: Prefix, alternative: Alternative, placed: Placed) {
+        let Some(id) = self.routes.get_mut(&prefix) else {
+            self.routes.insert(prefix, self.lists.take(&[alternative]));
+            return;
+        };
+        let mut list = self.lists.get(*id).to_vec();
+        place(&mut list, alternative, placed);
+        let before = std::mem::replace(id, self.lists.take(&list));
+        self.lists.give(before);
     }
 
     /// An entry as one of ours; `None`: it never counts for a router.
@@ -215,7 +220,7 @@ impl KernelRoutes {
 
 const TABLE_LOCAL: u32 = 255;
 
-/// Puts an entry among those of its prefix.
+/// Puts an entry into a list.
 fn place(list: &mut Vec<Alternative>, alternative: Alternative, placed: Placed) {
     let rank = alternative.rank();
     // What a dump has shown may be told once more.

@@ -30,17 +30,20 @@ impl Chain {
             pid: std::process::id(),
             uptime_seconds: clock::now().since(self.began).as_secs_f64(),
             slices: self.threads.iter().map(of_slice).collect(),
+            hook: self.hook_figures(),
             router: self.tables.as_ref().map(Tables::figures),
         }
     }
 }
 
 fn of_slice(thread: &Thread) -> SliceFigures {
+    let mut groups: Vec<_> = thread.board.read().groups.iter().map(of_group).collect();
+    thread.stats.add_to(&mut groups);
     SliceFigures {
         name: thread.name.clone(),
         cpus: thread.cpus.clone(),
         filter: thread.filter.clone(),
-        groups: thread.board.read().groups.iter().map(of_group).collect(),
+        groups,
     }
 }
 
@@ -53,7 +56,7 @@ fn of_group(group: &Group) -> GroupFigures {
     GroupFigures {
         of: group.of.to_owned(),
         name: group.name.clone(),
-        fault: group.fault.map(|fault| fault.to_string()),
+        fault: group.fault.map(|fault| fault.of(&group.name)),
         counters: group.counters.iter().map(counter).collect(),
     }
 }

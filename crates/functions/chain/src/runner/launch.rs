@@ -10,7 +10,7 @@ use calisto_nf::RibError;
 use calisto_nf::balancer::{Forwarding, Service};
 use calisto_nf::esp::Gateway;
 use calisto_slice::{Slice, SliceSpec};
-use port::{AnyPort, Judge, Port, PortSpec};
+use port::{AnyPort, Filter, Judge, Port, PortSpec};
 use shm::ring;
 use sys::cpu_set::CpuSet;
 use sys::{clock, ethtool, interface, thread};
@@ -20,8 +20,9 @@ use super::{Chain, Event, Thread};
 use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::feed;
-use crate::file::{ChainFile, FunctionPart, SlicePart};
-use crate::filter;
+use crate::file::{AclPart, ChainFile, FunctionPart, SlicePart};
+use crate::filter::{self, OwnPackets};
+use crate::hook::{HookStats, Takes};
 use crate::ports::Ports;
 use crate::stage::Stage;
 use crate::swap::swapper;
@@ -31,18 +32,18 @@ use crate::worker::Worker;
 
 /// Wanted neighbours on their way to the control thread.
 const WANTED: usize = 256;
-/// Filters on their way to a slice's thread, which takes one when it has nothing else to do.
-const FILTERS: usize = 8;
+/// Filters and hooks on their way to a slice's thread, which takes them between two batches.
+const TAKES: usize = 8;
 
 /// The interfaces of a chain, which are the same in all its slices.
-pub(super) fn ports(file: &ChainFile) -> Result<Ports, ChainError> {
+pub(crate) fn ports(file: &ChainFile) -> Result<Ports, ChainError> {
     let first = file.slices.first();
     let ports = first.map_or_else(|| Ok(Ports::new(Vec::new())), Ports::of);
     Ok(ports?)
 }
 
 /// The tunnels of the gateway, if there is one.
-pub(super) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gateway>>, ChainError> {
+pub(crate) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gateway>>, ChainError> {
     let part = file.functions.iter().find_map(|function| match function {
         FunctionPart::Esp(esp) => Some(esp),
         _ => None,
@@ -53,7 +54,7 @@ pub(super) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gate
 
 /// Addresses of this host from which functions of the chain send: what comes from those is not
 /// forged.
-pub(super) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> BTreeSet<IpAddr> {
+pub(crate) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> BTreeSet<IpAddr> {
     let tunnels = gateway.into_iter().flat_map(Gateway::own_addresses);
     let of_service = |service: &Service| match service.forwarding {
         Forwarding::Ipip { source } => Some(IpAddr::V4(source)),
@@ -63,6 +64,7 @@ pub(super) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> BTreeSet<I
         FunctionPart::Balancer(part) => {
             part.settings.services.iter().filter_map(of_service).collect()
         }
+        FunctionPart::Tunnel(part) => part.tunnels.iter().map(|tunnel| tunnel.local).collect(),
         _ => Vec::new(),
     };
     let wrapping = file.functions.iter().flat_map(of_function);
@@ -82,10 +84,32 @@ pub(super) fn taken(file: &ChainFile) -> BTreeSet<IpAddr> {
 }
 
 /// The filter of a chain with a router on a host with these addresses; `None`: there are too many.
-pub(super) fn filter_of(file: &ChainFile, own: impl Iterator<Item = IpAddr>) -> Option<String> {
+pub(crate) fn filter_of(file: &ChainFile, own: impl Iterator<Item = IpAddr>) -> Option<String> {
     let taken = taken(file);
     let own: Vec<IpAddr> = own.filter(|address| !taken.contains(address)).collect();
-    filter::of_router(&own, has(file, "esp"))
+    let own_packets = OwnPackets { esp: has(file, "esp"), tunnels: has(file, "tunnel") };
+    filter::of_router(&own, own_packets, &guards(file))
+}
+
+/// Rules that are for this host too.
+fn guards(file: &ChainFile) -> Vec<&AclPart> {
+    let acls = file.functions.iter().filter_map(|function| match function {
+        FunctionPart::Acl(acl) => Some(acl),
+        _ => None,
+    });
+    acls.filter(|acl| acl.guards_host).collect()
+}
+
+/// Why a filter cannot guard the host: rules, or addresses that they are held against, are too
+/// many.
+pub(super) fn unguarded(file: &ChainFile, filter: &Filter) -> Option<String> {
+    let (bytes, most) = (filter.program().len(), filter::INSTRUCTIONS_MAX);
+    (bytes > most && !guards(file).is_empty()).then(|| {
+        format!(
+            "with `host = \"judge\"` its rules and this host\'s addresses make a filter of {bytes} \
+             instructions, and {most} are the most: have fewer rules that packets for this host meet"
+        )
+    })
 }
 
 /// The tables of the router, if there is one.
@@ -191,20 +215,22 @@ pub(super) fn threads(
     let by_itself = default_filter(file, tell)?;
     let mut slices = Vec::with_capacity(file.slices.len());
     for (number, part) in file.slices.iter().enumerate() {
-        let name = format!("{}-{number}", file.name);
-        let filter = part.filter.clone().or_else(|| by_itself.clone());
-        let opened = open(name, part, filter)?;
+        let mut spec = spec_of(file, number, part);
+        spec.filter = spec.filter.or_else(|| by_itself.clone());
+        let opened = (Slice::open(&spec)?, spec.filter);
         tell_of_judges(&opened.0, tell);
         slices.push(opened);
     }
     let parts = Parts {
         ports: &chain.ports,
-        tables: chain.tables.as_ref(),
+        rib: chain.tables.as_ref().map(Tables::rib),
         gateway: chain.gateway.as_ref(),
         health: &chain.health,
         follows: None,
     };
     let all_stages = all_stages(&parts, file, &|_| false)?;
+    chain.compiled = chain.compile(file);
+    tell_of_hook(chain, file, tell);
     for ((part, (slice, filter)), stages) in file.slices.iter().zip(slices).zip(all_stages) {
         spawn(chain, part, slice, filter, stages)?;
     }
@@ -212,7 +238,7 @@ pub(super) fn threads(
 }
 
 /// Whether the chain has a function of that kind.
-pub(super) fn has(file: &ChainFile, kind: &str) -> bool {
+pub(crate) fn has(file: &ChainFile, kind: &str) -> bool {
     file.functions.iter().any(|function| function.kind() == kind)
 }
 
@@ -229,6 +255,13 @@ fn default_filter(
     if filter.is_none() {
         tell(Event::Note(too_many_addresses()));
     }
+    // Whoever wants the host guarded does not want it unguarded without a word, or out of reach.
+    if !guards(file).is_empty() {
+        let failed = |why| ChainError::Function { kind: "acl", why };
+        let expression = filter.as_ref().ok_or_else(|| failed(too_many_addresses()))?;
+        let compiled = Filter::compile(expression).map_err(|error| failed(error.to_string()))?;
+        unguarded(file, &compiled).map_or(Ok(()), |why| Err(failed(why)))?;
+    }
     Ok(filter)
 }
 
@@ -240,19 +273,18 @@ pub(super) fn too_many_addresses() -> String {
     )
 }
 
-type Opened = (Slice<AnyPort>, Option<String>);
-
-fn open(name: String, part: &SlicePart, filter: Option<String>) -> Result<Opened, ChainError> {
-    let mut spec = SliceSpec::new(name, part.ports.clone());
+/// A slice as the file describes it.
+pub(super) fn spec_of(file: &ChainFile, number: usize, part: &SlicePart) -> SliceSpec {
+    let mut spec = SliceSpec::new(format!("{}-{number}", file.name), part.ports.clone());
     spec.frames = part.frames.unwrap_or(spec.frames);
     spec.frame_bytes = part.frame_bytes.unwrap_or(spec.frame_bytes);
-    spec.filter.clone_from(&filter);
+    spec.filter.clone_from(&part.filter);
     let mut cpus = CpuSet::new();
     for &cpu in &part.cpus {
         cpus.insert(cpu);
     }
     spec.cpus = cpus;
-    Ok((Slice::open(&spec)?, filter))
+    spec
 }
 
 /// A port that cannot leave packets to the kernel keeps from it what the filter does not want.
@@ -267,24 +299,40 @@ fn tell_of_judges(slice: &Slice<AnyPort>, tell: &mut dyn FnMut(Event)) {
     }
 }
 
+/// Who wants the hook is told what is not there.
+fn tell_of_hook(chain: &Chain, file: &ChainFile, tell: &mut dyn FnMut(Event)) {
+    let places = chain.compiled.places.iter().chain(&chain.compiled.exits);
+    for place in places.filter(|place| file.hook && !place.hook) {
+        let why = place.why.as_deref().unwrap_or_default();
+        tell(Event::Note(format!("not in the hook: {}: {why}", place.name)));
+    }
+}
+
 fn spawn(
     chain: &mut Chain,
     part: &SlicePart,
-    slice: Slice<AnyPort>,
+    mut slice: Slice<AnyPort>,
     filter: Option<String>,
     stages: Vec<Stage>,
 ) -> Result<(), ChainError> {
+    let mut stats = HookStats::default();
+    let hook = stats.next(&chain.compiled)?;
+    let takes = Takes { filter: slice.filter().cloned(), hook };
+    if takes.hook.is_some() {
+        slice.attach_hook(takes.filter.as_ref(), takes.hook.as_ref())?;
+    }
+    stats.sent(takes.hook.as_ref(), &chain.compiled);
     let name = slice.name().to_owned();
     let board = Arc::new(Board::default());
     let (feed, changes) = feed(slice.waker());
     let (wanted, wishes) = ring::<(PortId, IpAddr)>(WANTED);
-    let (filters, filters_taken) = ring(FILTERS);
+    let (to_take, taken) = ring(TAKES);
     let (swapper, swapped) = swapper();
     let worker = Worker {
         slice,
         stages,
         changes,
-        filters: filters_taken,
+        takes: taken,
         swapped,
         wanted,
         doorbell: Arc::clone(&chain.doorbell),
@@ -305,7 +353,11 @@ fn spawn(
         name,
         cpus: part.cpus.clone(),
         filter,
-        filters: follows.then_some(filters),
+        follows,
+        wanted_filter: takes.filter.clone(),
+        takes,
+        to_take,
+        stats,
         board,
         feed,
         swapper,

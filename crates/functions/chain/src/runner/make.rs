@@ -6,33 +6,33 @@ use std::sync::Arc;
 use calisto_nf::esp::Gateway;
 use calisto_nf::l2::Link;
 use calisto_nf::router::RouterSettings;
-use calisto_nf::{Acl, Balancer, Esp, Fib, Firewall, L2, Nat, Policer, Router};
+use calisto_nf::tunnel::BadTunnel;
+use calisto_nf::{Acl, Balancer, Esp, Fib, Firewall, L2, Nat, Policer, Rib, Router, Tunnel};
 use crypto::IpsecMb;
 
 use crate::error::ChainError;
 use crate::file::{
     AclPart, BalancerPart, ChainFile, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart,
-    NatPart, PolicerPart, RouterPart,
+    NatPart, PolicerPart, RouterPart, TunnelPart,
 };
 use crate::health::Health;
 use crate::ports::Ports;
 use crate::stage::Stage;
-use crate::tables::Tables;
 
 /// What functions are made from.
-pub(super) struct Parts<'a> {
-    pub(super) ports: &'a Ports,
+pub(crate) struct Parts<'a> {
+    pub(crate) ports: &'a Ports,
     /// None: routers begin with empty ones.
-    pub(super) tables: Option<&'a Tables>,
-    pub(super) gateway: Option<&'a Arc<Gateway>>,
-    pub(super) health: &'a Health,
+    pub(crate) rib: Option<&'a Rib>,
+    pub(crate) gateway: Option<&'a Arc<Gateway>>,
+    pub(crate) health: &'a Health,
     /// Each function takes the place of one that differs in what is known of the servers of these
     /// services alone.
-    pub(super) follows: Option<&'a BTreeSet<usize>>,
+    pub(crate) follows: Option<&'a BTreeSet<usize>>,
 }
 
 /// The functions of all slices; stand-ins for those that `are_kept`, by their place.
-pub(super) fn all_stages(
+pub(crate) fn all_stages(
     parts: &Parts,
     file: &ChainFile,
     are_kept: &dyn Fn(usize) -> bool,
@@ -76,6 +76,10 @@ fn stages(
             (FunctionPart::Esp(esp), _) => esp_of(esp, parts),
             (FunctionPart::Nat(nat), _) => nat_of(nat, parts.ports),
             (FunctionPart::Balancer(balancer), _) => balancer_of(balancer, parts),
+            (FunctionPart::Tunnel(_), Some(Stage::Tunnel(first))) => {
+                Ok(Stage::Tunnel(Box::new(first.sharing_paths())))
+            }
+            (FunctionPart::Tunnel(tunnel), _) => tunnel_of(tunnel),
         }
     };
     file.functions.iter().enumerate().map(make).collect()
@@ -83,7 +87,7 @@ fn stages(
 
 fn router_of(part: &RouterPart, parts: &Parts) -> Result<Router, ChainError> {
     let seed = u64::from_ne_bytes(sys::random::bytes()?);
-    let fib = parts.tables.map_or_else(|| Fib::new(seed), |tables| tables.fib(seed));
+    let fib = parts.rib.map_or_else(|| Fib::new(seed), |rib| rib.fib(seed));
     let default = RouterSettings::default();
     let settings = RouterSettings {
         icmp_per_second: part.icmp_per_second.unwrap_or(default.icmp_per_second),
@@ -92,7 +96,9 @@ fn router_of(part: &RouterPart, parts: &Parts) -> Result<Router, ChainError> {
     Ok(Router::new(fib, &settings).holding_packets())
 }
 
-fn acl_of(AclPart { rules, default, not_ip }: &AclPart) -> Result<Stage, ChainError> {
+fn acl_of(
+    AclPart { rules, default, not_ip, guards_host: _ }: &AclPart,
+) -> Result<Stage, ChainError> {
     let acl = Acl::new(rules, *default, *not_ip);
     let acl = acl.map_err(|wrong| ChainError::Function { kind: "acl", why: wrong.to_string() })?;
     Ok(Stage::Acl(Box::new(acl)))
@@ -155,6 +161,11 @@ fn nat_of(part: &NatPart, ports: &Ports) -> Result<Stage, ChainError> {
     settings.outside = part.outside.iter().filter_map(|name| ports.named(name)).collect();
     settings.track.seed = u64::from_ne_bytes(sys::random::bytes()?);
     Ok(Stage::Nat(Box::new(Nat::new(&settings))))
+}
+
+fn tunnel_of(part: &TunnelPart) -> Result<Stage, ChainError> {
+    let failed = |wrong: BadTunnel| ChainError::Function { kind: "tunnel", why: wrong.to_string() };
+    Ok(Stage::Tunnel(Box::new(Tunnel::new(&part.tunnels).map_err(failed)?)))
 }
 
 fn balancer_of(part: &BalancerPart, parts: &Parts) -> Result<Stage, ChainError> {

@@ -49,7 +49,7 @@ impl Chain {
         let health = Health::of(file, &self.health);
         let parts = Parts {
             ports: &self.ports,
-            tables: None,
+            rib: None,
             gateway: gateway.as_ref(),
             health: &health,
             follows: None,
@@ -57,6 +57,7 @@ impl Chain {
         let is_same = |place: usize| matches!(origins.get(place), Some(Origin::Same(_)));
         let all = all_stages(&parts, file, &is_same)?;
         // From here on nothing can fail but a thread that has ended.
+        self.unhook(file)?;
         self.hand_over(all, &origins)?;
         self.gateway = gateway;
         self.health = health;
@@ -64,12 +65,13 @@ impl Chain {
             tables.commit(prepared, senders)?;
         }
         self.send_steps(&|| false);
-        let takes_others = launch::taken(&self.file) != launch::taken(file);
         self.file = file.clone();
-        if let Some(tables) = self.tables.as_ref().filter(|_| takes_others) {
+        // Which packets are taken may follow from addresses and rules of the new file.
+        if let Some(tables) = &self.tables {
             let own: Vec<_> = tables.own_addresses().collect();
             self.refilter(&own, tell)?;
         }
+        self.send_takes()?;
         tell(Event::Reloaded { functions: file.functions.len() });
         Ok(())
     }
@@ -96,7 +98,7 @@ impl Chain {
         let origins: Vec<Origin> = (0..self.file.functions.len()).map(origin).collect();
         let parts = Parts {
             ports: &self.ports,
-            tables: None,
+            rib: None,
             gateway: self.gateway.as_ref(),
             health: &self.health,
             follows: Some(&changed),

@@ -10,6 +10,8 @@ use super::table::Table;
 /// The addresses of this host.
 pub(super) struct Host {
     own: BTreeSet<IpAddr>,
+    /// Those of everybody on its links.
+    everybody: BTreeSet<IpAddr>,
     /// Addresses from which functions before the router send.
     senders: BTreeSet<IpAddr>,
     /// Whether they changed since somebody asked.
@@ -18,27 +20,28 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) const fn new(senders: BTreeSet<IpAddr>) -> Self {
-        Self { own: BTreeSet::new(), senders, has_changed: false }
+        Self { own: BTreeSet::new(), everybody: BTreeSet::new(), senders, has_changed: false }
     }
 
-    /// Takes in which addresses there are now. A file of routes does not say which are ours, so
-    /// they become routes then (`are_routes`); what it does say counts before that.
+    /// Takes in which addresses there are now, and which are everybody's on a link. A file of
+    /// routes does not say which are ours, so they become routes then (`are_routes`); what it does
+    /// say counts before that.
     pub(super) fn set(
         &mut self,
         own: BTreeSet<IpAddr>,
+        everybody: BTreeSet<IpAddr>,
         are_routes: bool,
         table: &mut Table,
     ) -> Result<(), RibError> {
         let gone: Vec<IpAddr> = self.own.difference(&own).copied().collect();
         let come: Vec<IpAddr> = own.difference(&self.own).copied().collect();
-        for address in &gone {
+        let before = std::mem::replace(&mut self.everybody, everybody);
+        for address in gone.iter().chain(before.difference(&self.everybody)) {
             table.rib.set_own(*address, false, &mut table.steps);
-        }
-        for address in come.iter().filter(|address| !self.senders.contains(address)) {
-            table.rib.set_own(*address, true, &mut table.steps);
         }
         self.has_changed |= !gone.is_empty() || !come.is_empty();
         self.own = own;
+        self.distrust(table);
         if are_routes {
             for prefix in gone.into_iter().map(host_prefix) {
                 if table.rib.get(prefix) == Some(NextHop::Local) {
@@ -53,10 +56,22 @@ impl Host {
     /// Sets from which addresses functions before the router send.
     pub(super) fn set_senders(&mut self, senders: BTreeSet<IpAddr>, table: &mut Table) {
         self.senders = senders;
-        for address in &self.own {
-            let is_ours = !self.senders.contains(address);
-            table.rib.set_own(*address, is_ours, &mut table.steps);
+        self.distrust(table);
+    }
+
+    /// Says from which addresses nobody sends who is to be believed: ours, and everybody's (RFC
+    /// 1812 section 5.3.7).
+    fn distrust(&self, table: &mut Table) {
+        for address in self.own.iter().chain(&self.everybody) {
+            let is_lie = !self.senders.contains(address);
+            table.rib.set_own(*address, is_lie, &mut table.steps);
         }
+    }
+
+    /// Those addresses.
+    pub(super) fn liars(&self) -> impl Iterator<Item = IpAddr> {
+        let all = self.own.iter().chain(&self.everybody);
+        all.filter(|address| !self.senders.contains(address)).copied()
     }
 
     /// Routes to the addresses themselves, where there are no others.

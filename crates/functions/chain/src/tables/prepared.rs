@@ -25,7 +25,11 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn read(
+    /// Reads them. Nothing is asked of the kernel where they stand in a file.
+    ///
+    /// # Errors
+    /// The file is wrong or the kernel fails; or there are too many, and the chain is to stop then.
+    pub(crate) fn read(
         part: &RouterPart,
         folder: &Path,
         ports: &Ports,
@@ -63,6 +67,11 @@ impl Prepared {
             }
         }
         Ok(prepared)
+    }
+
+    /// Which routes there are.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = &Prefix> {
+        self.routes.iter().flat_map(|(routes, _)| routes.keys())
     }
 
     /// Whether there is room for them where a chain is to stop without.

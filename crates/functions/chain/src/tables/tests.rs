@@ -9,6 +9,8 @@ use sys::clock;
 use sys::route::{self, RouteKind};
 use testbed::{Testbed, TestbedConfig};
 
+use calisto_nf::Fib;
+
 use super::*;
 use crate::file::{Rules, WhenFull};
 use crate::ports::PortInterface;
@@ -206,7 +208,7 @@ fn the_next_hop_is_the_kernels_for_random_destinations_before_and_after_changes(
         let routes: String = prefixes.iter().map(added).collect();
         ip_batch(&routes);
         let mut tables = following_the_kernel();
-        let mut fib = tables.fib(seed);
+        let mut fib = tables.rib().fib(seed);
         let (four, six) = tables.table.rib.len();
         assert!(four > 15_000 && six > 8_000, "{four} {six}");
         let compare = |fib: &Fib, draw: &mut Draw| {
@@ -241,7 +243,7 @@ fn news_and_a_fresh_dump_say_the_same() {
     let work = || {
         let mut draw = Draw(seed);
         let mut tables = following_the_kernel();
-        let mut fib = tables.fib(seed);
+        let mut fib = tables.rib().fib(seed);
         let prefixes: Vec<Prefix> = (0..60).map(|n| draw.prefix(n % 2 == 0)).collect();
         for _ in 0..6 {
             let mut lines = String::new();
@@ -253,7 +255,7 @@ fn news_and_a_fresh_dump_say_the_same() {
             }
             ip_batch(&lines);
             catch_up(&mut tables, &mut fib);
-            let fresh = following_the_kernel().fib(seed);
+            let fresh = following_the_kernel().rib().fib(seed);
             for prefix in &prefixes {
                 let destination = prefix.address();
                 let (followed, dumped) = (of_fib(&fib, destination), of_fib(&fresh, destination));
@@ -271,7 +273,7 @@ fn neighbours_that_the_kernel_knows_are_in_the_tables_and_those_that_are_wanted_
     let server = (bed.server().ipv4(), bed.server().mac());
     let work = move || {
         let mut tables = following_the_kernel();
-        let mut fib = tables.fib(7);
+        let mut fib = tables.rib().fib(7);
         let (address, mac) = (IpAddr::from(server.0), server.1);
         assert_eq!(fib.neighbour(PortId(0), address), None);
         tables.want(PortId(0), address, clock::now());
@@ -293,7 +295,7 @@ fn a_neighbour_that_did_not_answer_is_asked_again_and_found_once_it_is_there() {
     let mac = bed.server().mac();
     let fails = || {
         let mut tables = following_the_kernel();
-        let mut fib = tables.fib(7);
+        let mut fib = tables.rib().fib(7);
         for address in late {
             tables.want(PortId(0), address, clock::now());
             becomes(&mut tables, &mut fib, Some(calisto_nf::Neighbour::Failed), address);
@@ -322,7 +324,7 @@ fn addresses_and_links_of_the_host_are_followed() {
     let bed = bed();
     let work = || {
         let mut tables = following_the_kernel();
-        let mut fib = tables.fib(7);
+        let mut fib = tables.rib().fib(7);
         let port = PortId(0);
         let found = *fib.interface(port).expect("it is there");
         assert_eq!((found.four, found.mtu), (Some(Ipv4Addr::new(10, 77, 0, 1)), 1500));
@@ -343,11 +345,33 @@ fn addresses_and_links_of_the_host_are_followed() {
 }
 
 #[test]
+fn nobody_sends_from_the_address_of_everybody_on_a_link() {
+    let bed = bed();
+    let work = || {
+        let mut tables = following_the_kernel();
+        let mut fib = tables.rib().fib(7);
+        let is_lie = |fib: &Fib, octets| fib.is_own4(u32::from_be_bytes(octets));
+        assert!(is_lie(&fib, [10, 77, 0, 255]) && !is_lie(&fib, [10, 77, 0, 2]));
+        ip_batch(
+            "addr add 10.88.0.1/30 brd 10.88.9.9 dev veth0\naddr add 10.89.0.0/31 dev veth0\n",
+        );
+        catch_up(&mut tables, &mut fib);
+        assert!(is_lie(&fib, [10, 88, 0, 3]) && is_lie(&fib, [10, 88, 9, 9]));
+        assert!(!is_lie(&fib, [10, 89, 0, 1]), "such a link has two hosts and nobody else");
+        ip_batch("addr del 10.88.0.1/30 dev veth0\n");
+        catch_up(&mut tables, &mut fib);
+        assert!(!is_lie(&fib, [10, 88, 0, 3]) && !is_lie(&fib, [10, 88, 9, 9]));
+        assert!(is_lie(&fib, [10, 77, 0, 255]));
+    };
+    bed.client().enter(work).expect("the namespace is there");
+}
+
+#[test]
 fn rules_of_routing_are_refused_unless_they_are_to_be_ignored_and_said_when_they_come_later() {
     let bed = bed();
     let work = || {
         let mut tables = following_the_kernel();
-        let mut fib = tables.fib(7);
+        let mut fib = tables.rib().fib(7);
         assert_eq!((tables.take_unfollowed(), tables.figures().rules_ignored), (None, 0));
         ip_batch("rule add from 10.9.0.0/16 table 100\n");
         catch_up(&mut tables, &mut fib);

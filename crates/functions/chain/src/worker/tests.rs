@@ -31,7 +31,7 @@ fn a_packet_that_waited_leaves_when_the_change_comes_that_names_its_neighbour() 
         slice: slice.expect("it has a port"),
         stages: vec![Stage::Router(Box::new(router))],
         changes,
-        filters: ring(1).1,
+        takes: ring(1).1,
         swapped: crate::swap::swapper().1,
         wanted,
         doorbell: Arc::new(EventFd::new().expect("a descriptor")),

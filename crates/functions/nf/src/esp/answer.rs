@@ -7,8 +7,7 @@ use wire::checksum::{self, Sum};
 use wire::{ethernet, icmp, ipv4, ipv6};
 
 use super::outer;
-use super::packet::Packet;
-use super::tunnel::Tunnel;
+use super::packet::{Own, Packet};
 
 /// What is wrong with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub(crate) enum Wrong {
 /// and a frame that means nothing any more, when no error may be sent about it (RFC 1812 section
 /// 4.3.2.7, RFC 4443 section 2.4).
 #[cold]
-pub(crate) fn answer(frame: &mut Frame, packet: &Packet, tunnel: &Tunnel, wrong: Wrong) -> bool {
+pub(crate) fn answer(frame: &mut Frame, packet: &Packet, own: Own, wrong: Wrong) -> bool {
     let l3 = packet.l3;
     let bytes = frame.bytes();
     if bytes.first_chunk().is_none_or(|mac| ethernet::is_group(*mac)) {
@@ -34,9 +33,9 @@ pub(crate) fn answer(frame: &mut Frame, packet: &Packet, tunnel: &Tunnel, wrong:
     };
     let (header, quoted) = if packet.is_ipv4 {
         let quoted = packet.total_bytes.min(IPV4_ERROR_MAX - IPV4_HEADERS);
-        (ipv4_error(cause, packet, tunnel.answers_ipv4(), wrong, quoted), quoted)
+        (ipv4_error(cause, packet, own.four, wrong, quoted), quoted)
     } else {
-        let Some(own) = tunnel.answers_ipv6() else {
+        let Some(own) = own.six else {
             return false;
         };
         let quoted = packet.total_bytes.min(IPV6_ERROR_MAX - IPV6_HEADERS);

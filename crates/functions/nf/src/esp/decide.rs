@@ -88,7 +88,7 @@ impl Decide<'_> {
         };
         *counter += 1;
         let port = frame.meta().port;
-        if self.rate.take(self.now) && answer::answer(frame, packet, &link.tunnel, wrong) {
+        if self.rate.take(self.now) && answer::answer(frame, packet, link.tunnel.answers(), wrong) {
             self.counters.answered += 1;
             Decision::Verdict(Verdict::Out(port))
         } else {

@@ -30,6 +30,14 @@ pub(crate) struct Packet {
     pub(crate) tos: u8,
 }
 
+/// Addresses of ours that errors come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) four: [u8; 4],
+    /// `None`: no errors of IPv6 are sent.
+    pub(crate) six: Option<[u8; 16]>,
+}
+
 /// What a frame holds.
 pub(crate) enum Found {
     Packet(Packet),

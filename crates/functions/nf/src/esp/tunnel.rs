@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::packet::Own;
 use super::replay::{WINDOW_MAX, WINDOW_MIN};
 use super::{Algorithm, Secret};
 use crate::Prefix;
@@ -86,7 +87,7 @@ impl Tunnel {
     }
 
     /// Whom ICMP errors about packets of IPv4 come from.
-    pub(crate) fn answers_ipv4(&self) -> [u8; 4] {
+    fn answers_ipv4(&self) -> [u8; 4] {
         let own = self.address_ipv4.or(match self.local {
             IpAddr::V4(local) => Some(local),
             IpAddr::V6(_) => None,
@@ -95,12 +96,17 @@ impl Tunnel {
     }
 
     /// Whom ICMPv6 errors come from, if anybody.
-    pub(crate) fn answers_ipv6(&self) -> Option<[u8; 16]> {
+    fn answers_ipv6(&self) -> Option<[u8; 16]> {
         let own = self.address_ipv6.or(match self.local {
             IpAddr::V4(_) => None,
             IpAddr::V6(local) => Some(local),
         });
         own.map(|address| address.octets())
+    }
+
+    /// Addresses that ICMP errors come from.
+    pub(crate) fn answers(&self) -> Own {
+        Own { four: self.answers_ipv4(), six: self.answers_ipv6() }
     }
 
     /// Whether it can be carried out.

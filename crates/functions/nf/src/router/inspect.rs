@@ -3,11 +3,13 @@
 
 use super::destination::Destination;
 use super::header::LINK;
+use super::options;
 use super::stop::Stop;
 use crate::fib::Fib;
+use crate::headers::fixed4;
 use shm::Frame;
 use wire::checksum::Sum;
-use wire::{ethernet, ipv4, ipv6};
+use wire::{Malformed, NotOurs, Reject, ethernet, ipv4, ipv6};
 
 /// Checks everything that can be checked without a route.
 #[inline]
@@ -34,7 +36,7 @@ pub(super) fn inspect(fib: &Fib, frame: &Frame) -> Result<Destination, Stop> {
 
 #[inline]
 fn inspect4(fib: &Fib, packet: &[u8]) -> Result<Destination, Stop> {
-    let header = ipv4::Header::parse(packet)?;
+    let header = header4(packet)?;
     header.check_addresses()?;
     let head = packet.get(..usize::from(header.header_bytes)).unwrap_or_default();
     // RFC 1812 section 5.2.2: dropped without a word.
@@ -44,7 +46,22 @@ fn inspect4(fib: &Fib, packet: &[u8]) -> Result<Destination, Stop> {
     if fib.is_own4(u32::from_be_bytes(header.source)) {
         return Err(Stop::OwnSource);
     }
+    if header.header_bytes > ipv4::MIN_HEADER_BYTES {
+        options::judge(head)?;
+    }
     Ok(Destination::Four(u32::from_be_bytes(header.destination)))
+}
+
+/// The header. Its options are judged apart, once it is known whom to tell.
+#[inline]
+fn header4(packet: &[u8]) -> Result<ipv4::Header, Reject> {
+    match ipv4::Header::parse(packet) {
+        Err(
+            reject @ (Reject::Malformed(Malformed::Ipv4Option)
+            | Reject::NotOurs(NotOurs::SourceRoute)),
+        ) => fixed4(packet).ok_or(reject),
+        read => read,
+    }
 }
 
 #[inline]

@@ -17,6 +17,14 @@ pub(super) enum Stop {
     LinkLocalSource,
     LinkLocal,
     SourceRoute,
+    /// Options cannot be told apart from this byte of the header on.
+    MalformedOption {
+        at: u8,
+    },
+    /// An option says at this byte of the header what makes no sense.
+    BadOption {
+        at: u8,
+    },
     Multicast,
     Broadcast,
     Jumbogram,
@@ -24,11 +32,15 @@ pub(super) enum Stop {
     ForUs,
     NoRoute,
     Blackhole,
-    Unreachable { is_ipv6: bool },
+    Unreachable {
+        is_ipv6: bool,
+    },
     Prohibited,
     NoRoom,
     Expired,
-    TooBig { mtu: u32 },
+    TooBig {
+        mtu: u32,
+    },
     FragmentsNoRoom,
     Held,
     NeighbourUnknown,
@@ -50,7 +62,8 @@ counters! {
         not_to_us,
         /// IPv4 packets whose header checksum is wrong, dropped.
         bad_checksum,
-        /// Packets that say they come from an address of this host, dropped.
+        /// Packets that say they come from an address of this host, or from everybody on a link of
+        /// it, dropped.
         own_source,
         /// IPv6 packets from or to an address that is known on one link only, dropped.
         link_local,
@@ -107,6 +120,8 @@ counters! {
         /// Error messages not sent about error messages, later fragments, or by a port without
         /// address.
         icmp_withheld,
+        /// IPv4 packets with an option that makes no sense, dropped; the sender is told.
+        bad_option,
     }
 }
 
@@ -114,7 +129,8 @@ impl Stop {
     /// The counter that moves; malformed packets have others.
     pub(super) fn counter(self, counters: &mut RouterCounters) -> Option<&mut u64> {
         Some(match self {
-            Self::Malformed(_) => return None,
+            Self::Malformed(_) | Self::MalformedOption { .. } => return None,
+            Self::BadOption { .. } => &mut counters.bad_option,
             Self::NotIp => &mut counters.not_ip,
             Self::Tagged => &mut counters.tagged,
             Self::LinkGroup => &mut counters.link_group,
@@ -154,6 +170,9 @@ impl Stop {
             Self::Prohibited => Some(Complaint::Prohibited),
             Self::Expired => Some(Complaint::Expired),
             Self::TooBig { mtu } => Some(Complaint::TooBig { mtu }),
+            Self::MalformedOption { at } | Self::BadOption { at } => {
+                Some(Complaint::Parameter { at })
+            }
             _ => None,
         }
     }

@@ -45,7 +45,6 @@ pub struct AfPacketPort {
     id: PortId,
     fault: Option<Fault>,
     fault_checked_at: Nanos,
-    ifindex: u32,
     /// Reading the kernel's count of drops resets it: the sum of what was read.
     kernel_drops: Cell<u64>,
     counters: PortCounters,
@@ -116,7 +115,6 @@ impl AfPacketPort {
             id,
             fault: None,
             fault_checked_at: Nanos::ZERO,
-            ifindex: index,
             kernel_drops: Cell::new(0),
             counters: PortCounters::default(),
             capabilities,
@@ -130,14 +128,20 @@ impl AfPacketPort {
         let error: libc::c_int =
             sockopt::get(self.receive.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
         if error == libc::ENETDOWN || self.fault == Some(Fault::Down) {
-            // The name is looked up in the socket's own namespace.
-            let name = &self.capabilities.name;
-            let index = rustix::net::netdevice::name_to_index(&self.receive, name);
-            self.fault = match index {
-                Ok(index) if index == self.ifindex => Some(Fault::Down),
-                _ => Some(Fault::Vanished),
-            };
+            self.fault = state(self.transmit.as_fd());
         }
+    }
+}
+
+/// What is wrong with the interface of a packet socket. Nothing is looked up, so that a thread may
+/// ask that has given up everything else.
+fn state(socket: BorrowedFd<'_>) -> Option<Fault> {
+    // The kernel looks at the interface before it refuses a packet without any bytes (packet_snd of
+    // net/packet/af_packet.c).
+    match rustix::net::send(socket, &[], rustix::net::SendFlags::DONTWAIT) {
+        Err(Errno::NETDOWN) => Some(Fault::Down),
+        Err(Errno::NXIO | Errno::NODEV) => Some(Fault::Vanished),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 use base::{FrameMeta, Nanos, PortId};
 use shm::{Batch, Frame, FramePool};
@@ -64,7 +65,7 @@ impl PcapPort {
         let reader = match &options.input {
             None => None,
             Some(path) => {
-                let file = File::open(path)
+                let file = sys::regular_file::open(Path::new(path))
                     .map_err(|error| wrong(path, format!("cannot open it: {error}")))?;
                 let reader = PcapReader::new(BufReader::with_capacity(1 << 16, file));
                 Some(reader.map_err(|damage| wrong(path, damage.to_string()))?)

@@ -109,6 +109,11 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
+    /// Whether anything jumps to `label` so far.
+    pub(super) fn is_wanted(&self, label: Label) -> bool {
+        self.jumps.iter().any(|(_, to)| *to == label)
+    }
+
     /// The next instruction is where `label` is.
     pub(super) fn bind(&mut self, label: Label) {
         debug_assert!(self.labels[label.0].is_none(), "a label is one place");

@@ -1,5 +1,6 @@
 //! Raw bpf(2): maps, one program, one link. No library, no compiler.
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -8,6 +9,11 @@ use super::asm::Instruction;
 use crate::sockopt::last_errno;
 
 pub(super) mod loaded;
+#[cfg(test)]
+mod trial;
+
+#[cfg(test)]
+pub(super) use trial::test_run;
 
 /// Commands of enum bpf_cmd (linux/bpf.h).
 mod command {
@@ -31,11 +37,21 @@ mod command {
 pub(super) const MAP_TYPE_HASH: u32 = 1;
 /// `BPF_MAP_TYPE_PROG_ARRAY`.
 pub(super) const MAP_TYPE_PROG_ARRAY: u32 = 3;
+/// `BPF_MAP_TYPE_PERCPU_ARRAY`.
+pub(super) const MAP_TYPE_PERCPU_ARRAY: u32 = 6;
 /// `BPF_MAP_TYPE_XSKMAP`.
 pub(super) const MAP_TYPE_XSKMAP: u32 = 17;
 /// `BPF_F_NO_PREALLOC`: memory of a hash map's entries is taken as they come.
 pub(super) const F_NO_PREALLOC: u32 = 1;
+/// `BPF_F_XDP_HAS_FRAGS`: the program takes packets of which it sees the first part only.
+const F_XDP_HAS_FRAGS: u32 = 1 << 5;
 const PROG_TYPE_XDP: u32 = 6;
+/// What programs of ours are under, as all of this tree.
+const OWN_LICENCE: &CStr = c"Apache-2.0";
+/// What one is under that asks for the kernel's routes: that helper is there only for programs
+/// under the GPL or a licence beside it (`gpl_only` of its prototype). What such a program is made
+/// by, [`super::program::hook`], is offered under either of these, too.
+pub(super) const GPL_TOO: &CStr = c"Dual BSD/GPL";
 /// `BPF_XDP` of enum bpf_attach_type.
 const ATTACH_TYPE_XDP: u32 = 37;
 
@@ -43,10 +59,11 @@ const ATTACH_TYPE_XDP: u32 = 37;
 ///
 /// # Safety
 /// `repr(C)`, the layout of the command's part of union bpf_attr, without padding that is not
-/// zero; pointers in it lead to memory that outlives the call and is as long as said.
-unsafe trait Attributes {}
+/// zero, and any bytes are one; pointers in it lead to memory that outlives the call and is as long
+/// as said.
+unsafe trait Attributes: Copy {}
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct MapCreate {
     map_type: u32,
@@ -61,7 +78,7 @@ struct MapCreate {
 // SAFETY: the first fields of the anonymous struct of BPF_MAP_CREATE; no pointers.
 unsafe impl Attributes for MapCreate {}
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct MapElement {
     map_fd: u32,
@@ -74,7 +91,7 @@ struct MapElement {
 // slices whose lengths are the map's.
 unsafe impl Attributes for MapElement {}
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct ProgramLoad {
     prog_type: u32,
@@ -93,7 +110,7 @@ struct ProgramLoad {
 // SAFETY: the first fields of the anonymous struct of BPF_PROG_LOAD; only made in `load`.
 unsafe impl Attributes for ProgramLoad {}
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct LinkCreate {
     prog_fd: u32,
@@ -105,11 +122,16 @@ struct LinkCreate {
 unsafe impl Attributes for LinkCreate {}
 
 fn bpf<A: Attributes>(command: libc::c_int, attributes: &mut A) -> Result<libc::c_long, Errno> {
+    /// More than union bpf_attr has in any kernel so far: for some commands it writes answers
+    /// behind the head that it was given.
+    const UNION_BYTES: usize = 512;
+    #[repr(C)]
+    struct Room<A>(A, [u8; UNION_BYTES]);
+    let mut room = Room(*attributes, [0; UNION_BYTES]);
     // SAFETY: by the promise of `Attributes`; the size says how much of the union there is, and
-    // the kernel takes the rest as zero.
-    let result = unsafe {
-        libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<A>())
-    };
+    // the kernel takes the rest as zero. What it writes has room.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut room, size_of::<A>()) };
+    *attributes = room.0;
     if result < 0 { Err(last_errno()) } else { Ok(result) }
 }
 
@@ -207,6 +229,20 @@ impl Map {
         }
     }
 
+    /// What each possible CPU has at `key`, one behind the other in `values`: the value of a map
+    /// for each CPU takes whole words of eight bytes.
+    pub(super) fn lookup_each_cpu(&self, key: &[u8], values: &mut [u8]) -> Result<(), Errno> {
+        assert_eq!((key.len(), self.value_bytes), (self.key_bytes, 8));
+        expose(key);
+        let mut attributes = MapElement {
+            map_fd: raw(&self.fd),
+            key: key.as_ptr().addr() as u64,
+            value: values.as_mut_ptr().expose_provenance() as u64,
+            ..MapElement::default()
+        };
+        bpf(command::MAP_LOOKUP_ELEM, &mut attributes).map(drop)
+    }
+
     /// The key after `key`, or the first; `None` at the end.
     pub(super) fn next_key(&self, key: Option<&[u8]>) -> Result<Option<Vec<u8>>, Errno> {
         let mut next = vec![0u8; self.key_bytes];
@@ -259,10 +295,41 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// Loads an XDP program. When the kernel refuses it, it is asked again for its reasons.
-pub(super) fn load(name: &str, program: &[Instruction]) -> Result<OwnedFd, Refused> {
-    let license = c"Apache-2.0";
+/// Loads an XDP program, one that `takes_frags` (packets of several pieces) where the kernel knows
+/// those. When the kernel refuses it, it is asked again for its reasons.
+pub(super) fn load(
+    name: &str,
+    program: &[Instruction],
+    takes_frags: bool,
+) -> Result<OwnedFd, Refused> {
+    load_under(OWN_LICENCE, name, program, takes_frags)
+}
+
+/// The same under another licence.
+pub(super) fn load_under(
+    licence: &CStr,
+    name: &str,
+    program: &[Instruction],
+    takes_frags: bool,
+) -> Result<OwnedFd, Refused> {
+    let flags = if takes_frags { F_XDP_HAS_FRAGS } else { 0 };
+    match load_with(licence, name, program, flags) {
+        // Before Linux 5.18 there is no such flag.
+        Err(Refused { errno: Errno::INVAL, .. }) if takes_frags => {
+            load_with(licence, name, program, 0)
+        }
+        result => result,
+    }
+}
+
+fn load_with(
+    license: &CStr,
+    name: &str,
+    program: &[Instruction],
+    flags: u32,
+) -> Result<OwnedFd, Refused> {
     let mut attributes = ProgramLoad {
+        prog_flags: flags,
         prog_type: PROG_TYPE_XDP,
         insn_cnt: program.len() as u32,
         insns: program.as_ptr().expose_provenance() as u64,
@@ -301,33 +368,4 @@ pub(super) fn link_xdp(program: impl AsFd, ifindex: u32, flags: u32) -> Result<O
         flags,
     };
     bpf(command::LINK_CREATE, &mut attributes).map(owned)
-}
-
-/// Runs `program` once over `packet` in the kernel, without a network; what it answers.
-#[cfg(test)]
-pub(super) fn test_run(program: impl AsFd, packet: &[u8]) -> Result<u32, Errno> {
-    #[derive(Default)]
-    #[repr(C)]
-    struct TestRun {
-        prog_fd: u32,
-        retval: u32,
-        data_size_in: u32,
-        data_size_out: u32,
-        data_in: u64,
-        data_out: u64,
-        repeat: u32,
-        duration: u32,
-    }
-    // SAFETY: the first fields of the struct of BPF_PROG_TEST_RUN; the packet outlives the call.
-    unsafe impl Attributes for TestRun {}
-    expose(packet);
-    let mut attributes = TestRun {
-        prog_fd: raw(program),
-        data_size_in: packet.len() as u32,
-        data_in: packet.as_ptr().addr() as u64,
-        repeat: 1,
-        ..TestRun::default()
-    };
-    bpf(command::PROG_TEST_RUN, &mut attributes)?;
-    Ok(attributes.retval)
 }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::bpf::{MAP_TYPE_PROG_ARRAY, Map, loaded};
 
 /// What programs of ours are called, so that they know each other.
-pub(super) const PROGRAM_NAME: &str = "calisto";
+pub(super) const PROGRAM_NAME: &str = sys::bpf_query::OWN_PROGRAM;
 const MAP_NAME: &str = "calisto_owners";
 
 /// Queues that an interface can have.

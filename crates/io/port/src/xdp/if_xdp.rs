@@ -9,6 +9,10 @@ pub(crate) const XDP_ZEROCOPY: u16 = 1 << 2;
 pub(crate) const XDP_SHARED_UMEM: u16 = 1 << 0;
 /// `XDP_USE_NEED_WAKEUP`: the kernel says when it wants a system call.
 pub(crate) const XDP_USE_NEED_WAKEUP: u16 = 1 << 3;
+/// `XDP_USE_SG`: packets longer than a frame come in several, since Linux 6.6.
+pub(crate) const XDP_USE_SG: u16 = 1 << 4;
+/// Option of [`XdpDesc`]: the packet goes on in the next entry.
+pub(crate) const XDP_PKT_CONTD: u32 = 1 << 0;
 
 /// `XDP_RING_NEED_WAKEUP`: the flag by which it says so.
 pub(crate) const XDP_RING_NEED_WAKEUP: u32 = 1 << 0;
@@ -48,6 +52,8 @@ pub(crate) const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
 /// What an XDP program answers (enum xdp_action of linux/bpf.h).
 pub(crate) const XDP_PASS: i32 = 2;
+/// The program's answer for packets that nobody gets.
+pub(crate) const XDP_DROP: i32 = 1;
 
 /// Name and place of a socket.
 #[derive(Clone, Copy, Debug, Default)]

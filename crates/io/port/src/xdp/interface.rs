@@ -16,6 +16,7 @@ use super::{Flows, Ours, Take, program};
 use crate::{Filter, Judge, OpenError};
 
 mod attach;
+mod hooked;
 
 /// How the program hooks in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,21 +89,36 @@ impl XdpInterface {
                 let advice = "the kernel lacks AF_XDP: use af_packet";
                 OpenError::of("make a map of sockets", errno, &[Capability::Bpf], advice)
             })?;
-        let assemble = |owners: Option<&Owners>| {
+        let assemble = |owners: Option<&Owners>, is_generic: bool| {
             let owners = owners.map(|owners| owners.as_fd().as_raw_fd());
             let (ours_fd, flows_fd) = (ours.as_fd().as_raw_fd(), flows.as_fd().as_raw_fd());
             let taken = program::Taken { ours_fd, flows_fd };
-            load(&program::assemble(take, taken, sockets.as_fd().as_raw_fd(), owners))
+            let long = is_generic.then_some(interface.mtu);
+            load(&program::assemble(take, taken, sockets.as_fd().as_raw_fd(), owners, long), long)
         };
-        let owners = Owners::create().map_err(|errno| {
-            OpenError::of("make a map of programs", errno, &[Capability::Bpf], "report this")
-        })?;
-        let program = assemble(Some(&owners))?;
+        // Programs that call each other must agree on whether they take packets of several pieces,
+        // which those of an interface do in generic mode.
+        let place = |mode| {
+            let owners = Owners::create().map_err(|errno| {
+                OpenError::of("make a map of programs", errno, &[Capability::Bpf], "report this")
+            })?;
+            let program = assemble(Some(&owners), mode == AttachMode::Generic)?;
+            let placed = place(interface.clone(), program.as_fd(), mode)?;
+            Ok::<_, OpenError>((owners, program, placed))
+        };
         let wanted = mode;
-        let (interface, mode, placed) = place(interface, program.as_fd(), wanted)?;
+        let (owners, program, (interface, mode, placed)) = match place(wanted) {
+            Err(OpenError::NoNativeMode { errno, .. }) if wanted == AttachMode::Probe => {
+                let (owners, program, (interface, _, placed)) = place(AttachMode::Generic)?;
+                (owners, program, (interface, Mode::FellBack(errno), placed))
+            }
+            result => result?,
+        };
         let (owners, link, own) = match placed {
             Placed::First(link) => (owners, link, None),
-            Placed::Joined(Host { owners, link }) => (owners, link, Some(assemble(None)?)),
+            Placed::Joined(Host { owners, link }) => {
+                (owners, link, Some(assemble(None, mode.is_generic())?))
+            }
         };
         let new = Self::new(interface, take, mode, (ours, flows), sockets, Some(link))?;
         Ok(Self { wanted, program: Some(program), owners: Some(owners), own, ..new })
@@ -161,7 +177,13 @@ impl XdpInterface {
                     self.name
                 )));
             };
-            let (mode, link) = link(&interface, program.as_fd(), self.wanted)?;
+            let (mode, link) = match link(&interface, program.as_fd(), self.wanted) {
+                Err(OpenError::NoNativeMode { errno, .. }) if self.wanted == AttachMode::Probe => {
+                    let (_, link) = link(&interface, program.as_fd(), AttachMode::Generic)?;
+                    (Mode::FellBack(errno), link)
+                }
+                result => result?,
+            };
             let found = Found::of(&interface, mode)?;
             *self.place() = Place { found, link: Some(link) };
             Ok(true)
@@ -227,6 +249,12 @@ impl XdpInterface {
         self.place().found.is_queueless
     }
 
+    /// Whether the program gets socket buffers of the kernel's, which may hold more than the link
+    /// takes at once.
+    pub(super) fn is_generic(&self) -> bool {
+        self.place().found.mode.is_generic()
+    }
+
     /// Whether its other end is an interface of this host's kernel.
     pub(super) fn is_veth(&self) -> bool {
         self.place().found.is_veth
@@ -283,8 +311,9 @@ impl XdpInterface {
     /// The program of a filter; why there is none.
     fn load_filter(&self, filter: &Filter) -> Result<OwnedFd, String> {
         let sockets = self.sockets.as_fd().as_raw_fd();
-        let code = program::filter::assemble(filter.program(), sockets)?;
-        bpf::load(PROGRAM_NAME, &code).map_err(|refused| refused.to_string())
+        let code = program::filter::assemble(filter.program(), None, sockets)?;
+        let takes_frags = self.is_generic();
+        bpf::load(PROGRAM_NAME, &code, takes_frags).map_err(|refused| refused.to_string())
     }
 
     /// From the next packet on, packets of `queue` go to the kernel.
@@ -298,8 +327,9 @@ impl XdpInterface {
     }
 }
 
-fn load(code: &[super::asm::Instruction]) -> Result<OwnedFd, OpenError> {
-    bpf::load(PROGRAM_NAME, code).map_err(|refused| {
+/// Loads a program; one that leaves packets longer than `long` to the kernel takes long ones.
+fn load(code: &[super::asm::Instruction], long: Option<u32>) -> Result<OwnedFd, OpenError> {
+    bpf::load(PROGRAM_NAME, code, long.is_some()).map_err(|refused| {
         let doing = "load an XDP program";
         let needs = [Capability::Bpf, Capability::NetAdmin];
         match refused.errno {

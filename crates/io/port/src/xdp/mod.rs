@@ -6,7 +6,9 @@
 
 mod asm;
 mod bpf;
+mod chain;
 mod flows;
+pub(crate) mod hook_map;
 mod host;
 mod if_xdp;
 mod interface;

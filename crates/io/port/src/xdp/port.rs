@@ -14,13 +14,14 @@ use sys::poll_set::PollSet;
 
 use super::queue::{Common, Queue};
 use super::{Umem, XdpInterface, XdpOptions};
+use crate::hook::Hook;
 use crate::{Capabilities, Fault, Filter, Judge, OpenError, Port, PortCounters};
 
 mod open;
 
 pub use open::XdpSockets;
 
-/// How often an idle port asks the kernel whether its interface still exists.
+/// How often an idle port asks the kernel whether its interface still exists, and is up.
 const FAULT_CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// One queue of an interface, or all of its queues.
@@ -163,7 +164,7 @@ impl XdpPort {
         self.queues.iter().map(Queue::frames_in_kernel).sum()
     }
 
-    /// Looks whether an idle interface is gone.
+    /// Looks whether an idle interface is down or gone.
     #[cold]
     fn check_fault(&mut self, now: Nanos) {
         self.fault_checked_at = now;
@@ -212,6 +213,11 @@ impl Port for XdpPort {
         Ok(judge)
     }
 
+    fn set_hook(&mut self, filter: Option<&Filter>, hook: &Hook) -> Result<(), String> {
+        let queues = self.queues.iter().map(|queue| queue.number.0);
+        self.interface.hook(queues, filter, hook)
+    }
+
     fn flush(&mut self, pool: &mut FramePool, _now: Nanos) {
         let Some(first) = self.queues.first_mut() else { return };
         if first.kick_owed {
@@ -243,8 +249,10 @@ impl Port for XdpPort {
     }
 
     fn next_deadline(&self) -> Nanos {
-        // Frames that the kernel would not take at once are due at once.
-        let is_due = |queue: &Queue| queue.kick_owed && queue.fault.is_none();
+        // Frames that the kernel would not take at once are due at once, and pieces of a packet
+        // that found the batch full.
+        let is_due =
+            |queue: &Queue| (queue.kick_owed || queue.has_pieces()) && queue.fault.is_none();
         if self.queues.iter().any(is_due) { Nanos::ZERO } else { Nanos::FAR_FUTURE }
     }
 

@@ -27,6 +27,7 @@ use super::if_xdp::XDP_PASS;
 use super::ours::{KEY_BYTES, TAKE_ALL, key};
 
 pub(super) mod filter;
+pub(super) mod hook;
 
 use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
@@ -75,9 +76,13 @@ const TUPLE_IPV6_BYTES: i32 = 36;
 const ETHERNET_BYTES: i32 = 14;
 const TAG_BYTES: i32 = 4;
 const IPV4_BYTES_MIN: i32 = 20;
+const IPV4_LENGTH: i16 = 2;
+const IPV4_PROTOCOL: i16 = 9;
 const IPV4_SOURCE: i16 = 12;
 const IPV4_DESTINATION: i16 = 16;
 const IPV6_BYTES: i32 = 40;
+const IPV6_LENGTH: i16 = 4;
+const IPV6_NEXT: i16 = 6;
 const IPV6_SOURCE: i16 = 8;
 const IPV6_DESTINATION: i16 = 24;
 /// A UDP header; of a TCP header as much as there must be to have ports, which is also what an
@@ -106,12 +111,15 @@ pub(super) struct Taken {
 }
 
 /// The program over the maps of what is ours and the map of sockets by queue; `owners_fd` is the
-/// map of others' programs by queue, when it has to look there first.
+/// map of others' programs by queue, when it has to look there first. Where packets may come that
+/// are longer than the link takes, `mtu` says how much that is: nobody can tell the datagrams in
+/// one but the kernel, which gets those.
 pub(super) fn assemble(
     take: Take,
     taken: Taken,
     sockets_fd: i32,
     owners_fd: Option<i32>,
+    mtu: Option<u32>,
 ) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let pass = asm.label();
@@ -125,7 +133,7 @@ pub(super) fn assemble(
         asm.call(TAIL_CALL);
     }
     if take == Take::Ours {
-        parse_and_look_up(&mut asm, taken, hit, pass);
+        parse_and_look_up(&mut asm, taken, mtu, hit, pass);
     }
     asm.bind(hit);
     redirect(&mut asm, sockets_fd);
@@ -147,7 +155,7 @@ fn redirect(asm: &mut Assembler, sockets_fd: i32) {
     asm.exit();
 }
 
-fn parse_and_look_up(asm: &mut Assembler, taken: Taken, hit: Label, pass: Label) {
+fn parse_and_look_up(asm: &mut Assembler, taken: Taken, mtu: Option<u32>, hit: Label, pass: Label) {
     let Taken { ours_fd, flows_fd } = taken;
     let (ipv4, ipv6, transport) = (asm.label(), asm.label(), asm.label());
     let (destination_port, look_up, exact) = (asm.label(), asm.label(), asm.label());
@@ -181,12 +189,14 @@ fn parse_and_look_up(asm: &mut Assembler, taken: Taken, hit: Label, pass: Label)
     asm.load(Size::Half, R3, R7, 6);
     asm.alu(Alu::And, R3, wire(0x3fff));
     asm.jump_if(R3, If::NotEqual, 0, pass);
+    long_datagram(asm, mtu, [IPV4_LENGTH, IPV4_PROTOCOL], pass);
     ipv4_header(asm, [IPV4_DESTINATION, IPV4_SOURCE], pass);
     asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 4);
     asm.jump(transport);
 
     asm.bind(ipv6);
     need(asm, IPV6_BYTES, pass);
+    long_datagram(asm, mtu.map(|mtu| mtu.saturating_sub(40)), [IPV6_LENGTH, IPV6_NEXT], pass);
     ipv6_header(asm, [IPV6_DESTINATION, IPV6_SOURCE]);
     asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 6);
 
@@ -333,7 +343,7 @@ fn ipv4_header(asm: &mut Assembler, ends: [i16; 2], pass: Label) {
     asm.alu(Alu::And, R2, 15);
     asm.alu(Alu::ShiftLeft, R2, 2);
     asm.jump_if(R2, If::Less, IPV4_BYTES_MIN, pass);
-    asm.load(Size::Byte, R9, R7, 9);
+    asm.load(Size::Byte, R9, R7, IPV4_PROTOCOL);
     for (from, to) in ends.into_iter().zip(ADDRESSES) {
         asm.load(Size::Word, R3, R7, from);
         asm.store(Size::Word, R10, KEY + to, R3);
@@ -343,7 +353,7 @@ fn ipv4_header(asm: &mut Assembler, ends: [i16; 2], pass: Label) {
 
 /// The same for the IPv6 header at R7 (RFC 8200 3). Uses R3.
 fn ipv6_header(asm: &mut Assembler, ends: [i16; 2]) {
-    asm.load(Size::Byte, R9, R7, 6);
+    asm.load(Size::Byte, R9, R7, IPV6_NEXT);
     for (from, to) in ends.into_iter().zip(ADDRESSES) {
         for part in [0, 4, 8, 12] {
             asm.load(Size::Word, R3, R7, from + part);
@@ -351,6 +361,19 @@ fn ipv6_header(asm: &mut Assembler, ends: [i16; 2]) {
         }
     }
     asm.alu(Alu::Add, R7, IPV6_BYTES);
+}
+
+/// Goes to `pass` if the header at R7, which has the length and the protocol at these places, says
+/// that more than `max` bytes come and that they are not TCP's. Uses R2.
+fn long_datagram(asm: &mut Assembler, max: Option<u32>, [length, protocol]: [i16; 2], pass: Label) {
+    let Some(max) = max.and_then(|max| i32::try_from(max).ok()) else { return };
+    let goes_on = asm.label();
+    asm.load(Size::Byte, R2, R7, protocol);
+    asm.jump_if(R2, If::Equal, TCP, goes_on);
+    asm.load(Size::Half, R2, R7, length);
+    asm.turn_big_endian(R2, 16);
+    asm.jump_if(R2, If::Greater, max, pass);
+    asm.bind(goes_on);
 }
 
 /// Goes to `pass` unless `bytes` more of the packet are there from R7 on. Uses R1.

@@ -5,13 +5,14 @@
 //! brings them back. In copy mode (every driver, veth included) each batch needs its kick; a
 //! zero-copy driver asks for one only after it fell asleep.
 
-use base::{BURST, ChecksumState, Nanos, PortId, QueueId};
+use base::{BURST, ChecksumState, FrameMeta, Nanos, PortId, QueueId};
 use shm::{Batch, FramePool};
 
-use super::if_xdp::XdpDesc;
+use super::chain::{Chain, Link};
+use super::if_xdp::{XDP_PKT_CONTD, XdpDesc};
 use super::lent::Lent;
 use super::segments::SegmentSocket;
-use super::socket::Socket;
+use super::socket::{Kick, Socket};
 use crate::{Fault, PortCounters};
 
 mod send;
@@ -23,6 +24,9 @@ pub(super) struct Common {
     /// Frames kept in the fill ring of each queue.
     pub(super) fill_target: u32,
     pub(super) frame_bytes_max: u32,
+    /// Bytes of the longest packet that the kernel puts into one frame.
+    pub(super) chunk_room: u32,
+    pub(super) link: Link,
     pub(super) busy_poll: bool,
     pub(super) needs_wakeup: bool,
     /// The kernel completes checksums of what we send, or has the device do it.
@@ -37,6 +41,8 @@ pub(super) struct Queue {
     /// `None` once closed.
     pub(super) socket: Option<Socket>,
     lent: Lent,
+    /// A packet of several frames.
+    chain: Chain,
     /// Where long segments go; `None`: they cannot be sent, or another queue sends them.
     pub(super) segments: Option<SegmentSocket>,
     /// Descriptors are in the tx ring that no kick has reached.
@@ -57,6 +63,7 @@ impl Queue {
             number,
             socket: Some(socket),
             lent: Lent::new(pool),
+            chain: Chain::new(common.chunk_room),
             segments: None,
             kick_owed: false,
             fault: None,
@@ -84,19 +91,40 @@ impl Queue {
         let Some(socket) = &mut self.socket else {
             return 0;
         };
-        let count = socket.rx.acquire(batch.remaining_capacity() as u32);
+        let meta = FrameMeta {
+            received_at: now,
+            port: common.id,
+            queue: self.number,
+            checksum: common.checksum,
+            ..FrameMeta::UNKNOWN
+        };
         let mut received = 0;
-        for index in 0..count {
-            let XdpDesc { addr, len, options: _ } = socket.rx.read(index);
+        if self.chain.is_cut() {
+            received += self.chain.cut_into(batch, meta, pool, &mut self.counters);
+        }
+        let mut count = socket.rx.acquire(batch.remaining_capacity() as u32);
+        let mut index = 0;
+        while index < count {
+            let XdpDesc { addr, len, options } = socket.rx.read(index);
+            index += 1;
             let Some(mut frame) = self.lent.reclaim(pool, addr, len) else {
                 self.counters.rx_invalid += 1;
                 continue;
             };
-            let meta = frame.meta_mut();
-            meta.received_at = now;
-            meta.port = common.id;
-            meta.queue = self.number;
-            meta.checksum = common.checksum;
+            let is_continued = options & XDP_PKT_CONTD != 0;
+            if is_continued || len > common.frame_bytes_max || !self.chain.is_empty() {
+                let counters = &mut self.counters;
+                self.chain.add(frame, !is_continued, common.link, pool, counters);
+                received += self.chain.cut_into(batch, meta, pool, counters);
+                // One packet fills more of the batch than it had entries in the ring.
+                count = count.min(index + batch.remaining_capacity() as u32);
+                continue;
+            }
+            let own = frame.meta_mut();
+            own.received_at = meta.received_at;
+            own.port = meta.port;
+            own.queue = meta.queue;
+            own.checksum = meta.checksum;
             self.counters.rx_bytes += u64::from(len);
             // The next to read it (a function, or the kernel when it is sent on) is this CPU.
             frame.prefetch();
@@ -105,8 +133,8 @@ impl Queue {
         }
         if count > 0 {
             socket.rx.release(count);
-            self.counters.rx_packets += received as u64;
         }
+        self.counters.rx_packets += received as u64;
         self.refill(common, pool);
         let Some(socket) = &self.socket else {
             return received;
@@ -116,6 +144,11 @@ impl Queue {
             let _ = socket.kick_rx();
         }
         received
+    }
+
+    /// Whether pieces of a packet wait for the next batch.
+    pub(super) fn has_pieces(&self) -> bool {
+        self.chain.is_cut()
     }
 
     /// Takes back frames that were sent.
@@ -185,13 +218,23 @@ impl Queue {
         }
     }
 
-    /// Looks whether the interface of an idle queue is gone.
+    /// Looks whether the interface of an idle queue is down or gone.
     #[cold]
     pub(super) fn check_fault(&mut self) {
-        if let Some(socket) = &self.socket
-            && socket.is_unbound()
-        {
+        let Some(socket) = &self.socket else { return };
+        if socket.is_unbound() {
             self.fault = Some(Fault::Vanished);
+        }
+        if self.fault == Some(Fault::Vanished) {
+            return;
+        }
+        // Whatever the kernel is asked to look at, it looks at the interface first (recvmsg of
+        // AF_XDP, since Linux 5.11).
+        match socket.kick_rx() {
+            Kick::Down => self.fault = Some(Fault::Down),
+            Kick::Gone => self.fault = Some(Fault::Vanished),
+            Kick::Taken => self.fault = None,
+            Kick::Again => {}
         }
     }
 
@@ -215,6 +258,7 @@ impl Queue {
         // Closing waits until the kernel writes into no frame of ours any more (xsk_release ends
         // with a grace period), so after it they are all ours.
         (self.socket, self.segments) = (None, None);
+        self.chain.give_back(pool);
         self.lent.reclaim_all(pool);
     }
 }

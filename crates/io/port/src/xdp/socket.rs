@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -44,13 +45,15 @@ pub(super) enum Kick {
 }
 
 impl Socket {
-    /// Opens and binds a socket on queue `queue` of the interface `name` (index `ifindex`).
+    /// Opens and binds a socket on queue `queue` of the interface `name` (index `ifindex`), to the
+    /// program of which the kernel hands socket buffers if it `is_generic`.
     pub(super) fn open(
         name: &str,
         ifindex: u32,
         queue: u16,
         umem: &Umem,
         options: &XdpOptions,
+        is_generic: bool,
     ) -> Result<Self, OpenError> {
         let fd = rustix::net::socket_with(
             AddressFamily::from_raw(libc::AF_XDP as u16),
@@ -66,7 +69,7 @@ impl Socket {
         let rings = Rings::make(fd.as_fd(), options.ring_entries)?;
         apply_socket_options(fd.as_fd(), name, options)?;
         let place = (ifindex, queue);
-        join(fd.as_fd(), place, umem, options.copy)?
+        join(fd.as_fd(), place, umem, options.copy, is_generic)?
             .map_err(|errno| not_bound(name, queue, options.copy, errno))?;
         umem.joined(&fd);
         let mode: u32 = sockopt::get(fd.as_fd(), SOL_XDP, uapi::XDP_OPTIONS).unwrap_or(0);
@@ -214,23 +217,55 @@ fn join(
     place: (u32, u16),
     umem: &Umem,
     copy: CopyMode,
+    is_generic: bool,
 ) -> Result<Result<(), Errno>, OpenError> {
     for leader in umem.sockets() {
-        match bind(fd, place, Some(leader.as_fd()), copy) {
+        match bind(fd, place, Some(leader.as_fd()), copy, 0) {
             // Its interface has gone, and it is bound to nothing any more.
             Err(Errno::BADF) => {}
             result => return Ok(result),
         }
     }
     umem.register(fd)?;
-    Ok(bind(fd, place, None, copy))
+    // Only there do packets come that are longer than the link takes. A driver that writes into our
+    // frames may know nothing of packets in several, and then not write there at all.
+    if is_generic && bind(fd, place, None, copy, uapi::XDP_USE_SG).is_ok() {
+        return Ok(Ok(()));
+    }
+    Ok(bind(fd, place, None, copy, 0))
 }
 
+/// The kernel lets a queue go in a work queue of its own, after the last descriptor of its socket
+/// was closed: whoever comes at once finds it taken, and asks again so often, for a second.
+const BUSY_TRIES: usize = 200;
+const BUSY_STEP: Duration = Duration::from_millis(5);
+
 fn bind(
+    fd: BorrowedFd<'_>,
+    place: (u32, u16),
+    leader: Option<BorrowedFd<'_>>,
+    copy: CopyMode,
+    several_frames: u16,
+) -> Result<(), Errno> {
+    while_busy(|| bind_now(fd, place, leader, copy, several_frames))
+}
+
+fn while_busy(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    for _ in 1..BUSY_TRIES {
+        match attempt() {
+            Err(Errno::BUSY) => std::thread::sleep(BUSY_STEP),
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+fn bind_now(
     fd: BorrowedFd<'_>,
     (ifindex, queue): (u32, u16),
     leader: Option<BorrowedFd<'_>>,
     copy: CopyMode,
+    several_frames: u16,
 ) -> Result<(), Errno> {
     let (flags, shared_umem_fd) = match leader {
         // A follower inherits the leader's copy mode and wake-up flag and may not name any.
@@ -242,7 +277,7 @@ fn bind(
                 CopyMode::Copy => uapi::XDP_COPY,
                 CopyMode::ZeroCopy => uapi::XDP_ZEROCOPY,
             };
-            (mode | uapi::XDP_USE_NEED_WAKEUP, 0)
+            (mode | uapi::XDP_USE_NEED_WAKEUP | several_frames, 0)
         }
     };
     let address = uapi::SockaddrXdp {
@@ -275,5 +310,21 @@ fn not_bound(name: &str, queue: u16, copy: CopyMode, errno: Errno) -> OpenError 
             &[Capability::NetRaw],
             "is the interface up, and has it that queue?",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_is_let_go_a_moment_later_is_waited_for_and_one_that_is_not_is_busy() {
+        let answers = |first: &[Errno], then: Result<(), Errno>| {
+            let mut left = first.iter();
+            while_busy(|| left.next().map_or(then, |&errno| Err(errno)))
+        };
+        assert_eq!(answers(&[Errno::BUSY; 3], Ok(())), Ok(()));
+        assert_eq!(answers(&[Errno::BUSY, Errno::PERM], Ok(())), Err(Errno::PERM));
+        assert_eq!(answers(&[], Err(Errno::BUSY)), Err(Errno::BUSY));
     }
 }

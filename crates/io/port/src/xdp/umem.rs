@@ -78,6 +78,12 @@ impl Umem {
         sockets.iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// Copies of the sockets that are bound to it now: whoever has one keeps its queue's packets
+    /// from the kernel, though this process has ended.
+    pub fn copies(&self) -> Vec<OwnedFd> {
+        self.sockets().iter().filter_map(|socket| socket.try_clone().ok()).collect()
+    }
+
     /// Remembers a socket that is bound to it.
     pub(super) fn joined(&self, socket: &Arc<OwnedFd>) {
         let mut sockets = self.shared.sockets.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 //! A size class has its own part of the heap, as long as all classes together may be: addresses
 //! cost nothing, and pages come with their first touch. So nothing is ever merged or split, and
 //! lending takes no lock. Pages stay when a ring is given back; they count as resident until
-//! [`Heap::trim`] discards them.
+//! [`Heap::trim`] or [`Heap::trim_unused`] discards them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use super::layout::{CLASSES, SocketMemory};
 use super::quota::Quota;
 use super::resident::Resident;
 use super::ring::{RingDesc, RingMemory};
+use super::spare::Spare;
 
 /// Which rings are lent.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct Heap {
     resident: [Resident; CLASSES.len()],
     /// Bytes of those, and of those that are about to be.
     resident_bytes: AtomicU64,
+    /// How much of that is kept for rings that will be lent soon.
+    spare: Spare,
     /// How many bytes may be lent, here and elsewhere.
     quota: Arc<Quota>,
 }
@@ -35,7 +38,8 @@ impl Heap {
         let count = |log2: u8| (sizes.class_bytes() >> log2) as u32;
         let classes = CLASSES.map(|log2| FreeIndexes::new(count(log2)));
         let resident = CLASSES.map(|log2| Resident::new(count(log2)));
-        Self { memory, classes, resident, resident_bytes: AtomicU64::new(0), quota }
+        let resident_bytes = AtomicU64::new(0);
+        Self { memory, classes, resident, resident_bytes, spare: Spare::new(), quota }
     }
 
     /// Bytes that are lent.
@@ -147,13 +151,26 @@ impl Heap {
     /// Rings shorter than a page share theirs with others and stay. Several threads may lend
     /// meanwhile; it takes a system call for each ring, so none of them does this.
     pub fn trim(&self, rings_max: usize) -> u64 {
+        self.trim_down_to(0, rings_max)
+    }
+
+    /// The same as far as rings in memory are more than what was lent lately and some: for whoever
+    /// asks every [`SPARE_LOOK_EVERY`](super::SPARE_LOOK_EVERY), however much memory there is.
+    /// Otherwise what an application once needed in a bad minute would be its for good.
+    pub fn trim_unused(&self, rings_max: usize) -> u64 {
+        self.trim_down_to(self.spare.look(self.bytes()), rings_max)
+    }
+
+    /// The same until no more than `kept` bytes are in memory. The longest go first, and of those
+    /// the ones that are lent last.
+    fn trim_down_to(&self, kept: u64, rings_max: usize) -> u64 {
         let (mut discarded, mut rings_left) = (0, rings_max);
-        for (class, log2) in CLASSES.into_iter().enumerate() {
-            if 1 << log2 < rustix::param::page_size() {
-                continue;
+        for (class, log2) in CLASSES.into_iter().enumerate().rev() {
+            if 1 << log2 < rustix::param::page_size() || self.resident_bytes() <= kept {
+                break;
             }
-            for place in self.resident[class].places() {
-                if rings_left == 0 {
+            for place in self.resident[class].places_from_the_last() {
+                if rings_left == 0 || self.resident_bytes() <= kept {
                     return discarded;
                 }
                 // While it is taken nobody lends it.

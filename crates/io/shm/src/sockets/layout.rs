@@ -6,6 +6,7 @@
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
 //! 256     counts of fallbacks by reason, 64 of them (the application writes)
 //! 1024    addresses of the host, 64 of them (the daemon writes)
+//! 2560    paths that take shorter packets than others, 64 of them (the daemon writes)
 //! page    for each side of a local pair (an application's own region has one): its pollers, each a line
 //!         with "armed", then the top words and the words of bits of its ready bits
 //! ...     for each worker of the daemon: the same; a worker is armed while it sleeps
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use piece::Piece;
 
 use super::host_addresses::HostAddresses;
+use super::narrow_paths::NarrowPaths;
 use super::ready_bits::ReadyBits;
 use super::ring::RingDesc;
 use super::slot::SlotWords;
@@ -51,6 +53,7 @@ const REASONS_AT: usize = 256;
 const HOST_ADDRESSES_AT: usize = 1024;
 const SERVED_ADDRESSES_AT: usize = 2048;
 const ADDRESSES_VERSION_AT: usize = SERVED_ADDRESSES_AT + 8;
+const NARROW_PATHS_AT: usize = 2560;
 const POLLERS_AT: usize = PAGE;
 
 /// A side of a local pair: who opened its connections (zero), or who accepted them (one). An
@@ -252,6 +255,23 @@ impl SocketMemory {
     /// Whether the host has that address, as the daemon has told.
     pub fn is_host_address(&self, address: IpAddr) -> bool {
         self.host_addresses().contain(address)
+    }
+
+    fn narrow_paths(&self) -> NarrowPaths<'_> {
+        // SAFETY: as for `state`; 512 bytes of words, which end before the pollers.
+        NarrowPaths(unsafe { self.at(NARROW_PATHS_AT).as_ref() })
+    }
+
+    /// Tells the application that packets to `remote` have at most `mtu` bytes, as a router has
+    /// said now, by CLOCK_MONOTONIC in seconds.
+    pub fn learn_path_mtu(&self, remote: IpAddr, mtu: u16, now_seconds: u64) {
+        self.narrow_paths().learn(remote, mtu, now_seconds);
+    }
+
+    /// Bytes of the longest packet to `remote`, if a router has said so in the last ten minutes.
+    #[inline]
+    pub fn path_mtu(&self, remote: IpAddr, now_seconds: impl FnOnce() -> u64) -> Option<u16> {
+        self.narrow_paths().mtu(remote, now_seconds)
     }
 
     fn ready_bits(&self, number: usize) -> ReadyBits<'_> {

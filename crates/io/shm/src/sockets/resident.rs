@@ -33,13 +33,13 @@ impl Resident {
         word.fetch_and(!bit, Ordering::AcqRel);
     }
 
-    /// All that are in memory, as seen word by word.
-    pub(super) fn places(&self) -> impl Iterator<Item = u32> {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
+    /// All that are in memory, the highest first, as seen word by word.
+    pub(super) fn places_from_the_last(&self) -> impl Iterator<Item = u32> {
+        self.words.iter().enumerate().rev().flat_map(|(at, word)| {
             let mut bits = word.load(Ordering::Acquire);
             std::iter::from_fn(move || {
-                let bit = (bits != 0).then(|| bits.trailing_zeros())?;
-                bits &= bits - 1;
+                let bit = bits.checked_ilog2()?;
+                bits &= !(1 << bit);
                 Some(at as u32 * 64 + bit)
             })
         })

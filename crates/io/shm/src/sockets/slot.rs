@@ -109,6 +109,11 @@ pub enum SlotOption {
     SegmentBytes,
     /// IP_MTU_DISCOVER: 1 where routers may cut a packet of IPv4.
     MayBeCut,
+    /// IP_RECVERR, IPV6_RECVERR: 1 where the kernel's socket is to have what ICMP says.
+    TellsErrors,
+    /// MSG_MORE: bit 0 where the last write said so, and above it how often it was said, for each
+    /// time counts.
+    More,
 }
 
 /// How many options there are place for.
@@ -243,7 +248,11 @@ pub struct SlotWords {
     /// ([`super::SocketMemory::addresses_version`]) it may send from every one that is served; 0:
     /// nobody knows.
     pub sources_version: AtomicU32,
-    _rest: [u32; 10],
+    /// Of a UDP socket: not zero when the kernel's socket may have an error to tell before anything
+    /// else, because it was given one by ICMP. Whoever is about to ask it sets it to zero, but for
+    /// [`Self::BEING_GIVEN`].
+    pub kernel_error: AtomicU32,
+    _rest: [u32; 9],
 
     /// Bytes read.
     pub rx_head: AtomicU64,
@@ -304,6 +313,9 @@ const _: () = assert!(offset_of!(SlotWords, options) == 256, "what is seldom wri
 const _: () = assert!(offset_of!(SlotWords, local) == 384, "the daemon's lines begin");
 
 impl SlotWords {
+    /// See `kernel_error`: it is being given one just now.
+    pub const BEING_GIVEN: u32 = 2;
+
     /// The state.
     #[inline]
     pub fn state(&self) -> SlotState {
@@ -362,6 +374,7 @@ impl SlotWords {
             &self.tx_base,
             &self.worker,
             &self.error,
+            &self.kernel_error,
             &self.tx_log2_max,
             &self.payload_max,
             &self.trace,

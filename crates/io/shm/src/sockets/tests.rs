@@ -118,6 +118,28 @@ fn rings_that_went_back_stay_in_memory_and_count_until_they_are_discarded() {
 }
 
 #[test]
+fn a_crowd_that_is_gone_leaves_the_memory_of_its_rings_behind_only_for_a_while() {
+    let quota = Arc::new(Quota::within(10, u64::MAX, Arc::new(Budget::unlimited()), u64::MAX));
+    let sizes = SocketSizes { ring_bytes: 64 << 20, ..sizes() };
+    let server = SocketServer::within("test", sizes, quota).expect("addresses are left");
+    let heap = server.heap();
+    let mut rings: Vec<_> = (0..640).map(|_| heap.lend(16).expect("room for all")).collect();
+    rings.iter_mut().for_each(|ring| _ = ring.piece().copy_in(&[7; 1 << 16]));
+    assert_eq!(heap.trim_unused(1000), 0, "all of them are lent");
+    let kept = rings.remove(0);
+    rings.into_iter().for_each(|ring| heap.take_back(ring));
+    assert_eq!((heap.trim_unused(1000), heap.resident_bytes()), (0, 40 << 20), "it may come again");
+    let discarded: Vec<u64> = (0..1000).map(|_| heap.trim_unused(16)).collect();
+    assert_eq!(discarded.iter().sum::<u64>(), 32 << 20, "nobody came");
+    assert!(discarded.iter().all(|bytes| *bytes <= 16 << 16), "not more at once than was asked");
+    assert_eq!(heap.resident_bytes(), 8 << 20);
+    assert!(kept.read_piece().to_vec().iter().all(|byte| *byte == 7), "what is lent is left alone");
+    let again: Vec<_> = (0..127).map(|_| heap.lend(16).expect("room")).collect();
+    assert_eq!(heap.resident_bytes(), 8 << 20, "those that are lent first stayed");
+    again.into_iter().chain([kept]).for_each(|ring| heap.take_back(ring));
+}
+
+#[test]
 fn a_ring_whose_pages_are_discarded_stays_lent_and_costs_nothing() {
     let budget = Arc::new(Budget::new(1 << 20));
     let quota = Arc::new(Quota::within(10, u64::MAX, Arc::clone(&budget), u64::MAX));

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::Nanos;
+use rustix::process::{Pid, Signal};
 use testbed::{Testbed, TestbedConfig};
 
 use crate::error::{Error, OrNeeds};
@@ -15,6 +16,10 @@ use crate::programs;
 
 /// How long it may take to start.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Files of its folder.
+const CONFIG: &str = "calisto.toml";
+const LOG: &str = "daemon.log";
 
 /// A wire with a client's namespace at one end and the daemon at the other; everything is gone
 /// with this value.
@@ -42,34 +47,50 @@ impl Harness {
 
     /// The same with more of a configuration: whole sections.
     pub(crate) fn start_with(cpus: Cpus, sections: &str) -> Result<Self, Error> {
-        let program = programs::daemon()?;
         let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
         let folder = ScratchDir::new("apps").or_needs("folder for sockets")?;
         let admin = folder.path().join("admin.sock").display().to_string();
         let port = format!("xdp:{}", bed.server().interface());
         let text = format!("admin_socket = {admin:?}\nports = [{port:?}]\n{sections}");
-        let config = folder.path().join("calisto.toml");
-        std::fs::write(&config, text).or_needs("configuration file")?;
-        let log = folder.path().join("daemon.log");
-        let output = File::create(&log).or_needs("log of calistod")?;
-        let errors = output.try_clone().or_needs("log of calistod")?;
-        let mut command = bed.server().command(program);
-        command.arg("--config").arg(config).stdin(Stdio::null()).stdout(output).stderr(errors);
-        // A process inherits the CPU of the thread that starts it.
-        let daemon = on_cpu(cpus.server, || command.spawn().or_needs("running calistod"))?;
+        std::fs::write(folder.path().join(CONFIG), text).or_needs("configuration file")?;
+        let daemon = spawn(&bed, folder.path(), cpus)?;
         let mut harness = Self { daemon, bed, folder };
+        harness.await_ready()?;
+        Ok(harness)
+    }
+
+    /// Ends the daemon by a signal, and waits until it is gone.
+    pub(crate) fn end_by(&mut self, signal: Signal) -> Result<(), Error> {
+        let pid = i32::try_from(self.daemon.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or("it has no number").or_needs("process of calistod")?;
+        rustix::process::kill_process(pid, signal).or_needs("process of calistod")?;
+        self.daemon.wait().or_needs("process of calistod").map(drop)
+    }
+
+    /// Starts another daemon in the place of one that has ended, with a log of its own.
+    pub(crate) fn start_again(&mut self, cpus: Cpus) -> Result<(), Error> {
+        self.daemon = spawn(&self.bed, self.folder.path(), cpus)?;
+        self.await_ready()
+    }
+
+    fn await_ready(&mut self) -> Result<(), Error> {
         let began = Instant::now();
         loop {
-            let said = std::fs::read_to_string(&log).or_needs("log of calistod")?;
+            let said = self.said()?;
             if said.lines().any(|line| line.starts_with("ready: ")) {
-                return Ok(harness);
+                return Ok(());
             }
-            let ended = harness.daemon.try_wait().or_needs("running calistod")?.is_some();
+            let ended = self.daemon.try_wait().or_needs("running calistod")?.is_some();
             if ended || began.elapsed() > TIMEOUT {
                 return Err(format!("it says: {said}")).or_needs("running calistod");
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// What the daemon and its guardian have said.
+    pub(crate) fn said(&self) -> Result<String, Error> {
+        std::fs::read_to_string(self.log()).or_needs("log of calistod")
     }
 
     /// Where operators ask.
@@ -118,7 +139,7 @@ impl Harness {
 
     /// Where its log is.
     pub(crate) fn log(&self) -> PathBuf {
-        self.folder.path().join("daemon.log")
+        self.folder.path().join(LOG)
     }
 
     /// Where its files are: only root may look there, unless somebody says otherwise.
@@ -151,6 +172,17 @@ impl Drop for Harness {
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }
+}
+
+/// Starts a daemon with the configuration of `folder`, all of its threads on the server's CPU.
+fn spawn(bed: &Testbed, folder: &Path, cpus: Cpus) -> Result<Child, Error> {
+    let output = File::create(folder.join(LOG)).or_needs("log of calistod")?;
+    let errors = output.try_clone().or_needs("log of calistod")?;
+    let mut command = bed.server().command(programs::daemon()?);
+    command.arg("--config").arg(folder.join(CONFIG)).stdin(Stdio::null());
+    command.stdout(output).stderr(errors);
+    // A process inherits the CPU of the thread that starts it.
+    on_cpu(cpus.server, || command.spawn().or_needs("running calistod"))
 }
 
 /// What a process holds now, from /proc.

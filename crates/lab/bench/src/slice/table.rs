@@ -20,6 +20,9 @@ pub(super) const NEXT_HOPS: u16 = 255;
 /// Hosts that skewed traffic is for.
 const HOSTS: usize = 100_000;
 
+/// Bytes of a table of routes: ten times a full one.
+const TABLE_BYTES_MAX: u64 = 1 << 30;
+
 /// Where cargo keeps the sources of crates, below its home, and the file there.
 const SOURCES: &str = "registry/src";
 const CRATE: &str = "iptrie-";
@@ -31,7 +34,7 @@ pub(super) fn routes(named: Option<&Path>, most: usize) -> Result<Vec<Route>, Er
         format!("name a file by --table, or fetch the crate iptrie, which has {FILE}")
     });
     let file = found.or_needs("table of routes")?;
-    let text = std::fs::read_to_string(&file)
+    let text = sys::regular_file::read_text(&file, TABLE_BYTES_MAX)
         .map_err(|error| format!("{}: {error}", file.display()))
         .or_needs("table of routes")?;
     parse(&text, most)

@@ -35,7 +35,7 @@ pub(super) const IDLE: usize = 10_000;
 const SETS_PERCENT: u32 = 10;
 
 /// Rings of this many connections are more than the daemon gives one user unasked.
-const MEMORY: &str =
+pub(crate) const MEMORY: &str =
     "[tcp]\nmemory_mib = 8192\n[[tenant]]\nuid = \"*\"\nconnections = 65536\nmemory_mib = 8192\n";
 
 type Sample = (Answers, Strangers);

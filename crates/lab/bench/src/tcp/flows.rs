@@ -80,7 +80,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let fast = 100.0 * (after.fast - before.fast) as f64 / received.max(1.0);
         let metric = format!("{} flows, segments on the fast path", stage.peers.len());
         let figure = Figure::new(metric, "%", &[fast]).target(Target::AtLeast(99.0));
-        let again = after.retransmitted + after.tail_probes;
+        let again = after.retransmitted;
         report.figure(if again > 0 {
             figure.note(format!("{again} sent again"))
         } else {

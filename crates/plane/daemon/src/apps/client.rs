@@ -1,5 +1,6 @@
 //! One connection at the attach server: a stranger, or the application that it has become.
 
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use attach::{Detached, Peer, ToApp, ToDaemon};
@@ -7,6 +8,7 @@ use datapath::{AppId, DetachReason};
 use port::xdp::Destination;
 use sys::pidfd::PidFd;
 
+use crate::guardian::{Guarded, Guardian, Guards};
 use crate::sockets::Member;
 
 /// One connection.
@@ -37,6 +39,8 @@ pub(super) enum Origin {
 pub(super) struct Membership {
     pub(super) member: Member,
     pub(super) process: Option<PidFd>,
+    /// The guardian has the connection too.
+    pub(super) guarded: Option<Guarded>,
 }
 
 /// The application of a connection.
@@ -85,6 +89,14 @@ impl Client {
         }
     }
 
+    /// The guardian, or another one, is to have the connection of a process of an application.
+    pub(super) fn guard(&mut self, guardian: Option<&Guardian>) {
+        let Self { peer, member: Some(membership), .. } = self else { return };
+        let app = membership.member.app();
+        membership.guarded =
+            guardian.map(|guardian| guardian.hold(Guards::Member, app, 0, &[peer.as_fd()]));
+    }
+
     /// Says why it is not let in.
     pub(super) fn refuse(&self, why: &str) {
         let _ = self.peer.send(&ToApp::Refused { message: why.to_owned() }, &[]);
@@ -94,6 +106,12 @@ impl Client {
     pub(super) fn refused(&self, why: &str) -> DetachReason {
         self.refuse(why);
         DetachReason::Protocol
+    }
+
+    /// Ends the connection, whoever has a copy of it. What it was told stays there to be read.
+    pub(super) fn end(&self) {
+        // It fails only if the other side is gone.
+        let _ = rustix::net::shutdown(&self.peer, rustix::net::Shutdown::Both);
     }
 
     /// Says why it is out. One that does not read learns it from the end of the connection.

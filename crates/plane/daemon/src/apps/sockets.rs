@@ -21,7 +21,7 @@ const CALLS: usize = 16;
 
 /// So many bytes of messages about connections that are the kernel's wait for one process, which
 /// may be stopped: some ten thousand connections'.
-const GIVEN_BYTES_MAX: u32 = 32 << 20;
+pub(crate) const GIVEN_BYTES_MAX: u32 = 32 << 20;
 
 /// The processes whose sockets are served.
 struct Members<'a>(&'a [Client]);
@@ -98,7 +98,8 @@ impl AttachServer {
         streaming.join_listener = self.join_listener.as_ref().map(|side| side.name().to_owned());
         let client = &mut self.clients[at];
         let process = PidFd::of_peer(client.peer.as_fd()).ok();
-        client.member = Some(Membership { member, process });
+        client.member = Some(Membership { member, process, guarded: None });
+        client.guard(socket_table.guardian());
         client.peer.accept_descriptors();
         self.answer(at, &ToApp::Streaming(streaming), &answer)
     }
@@ -158,6 +159,7 @@ impl AttachServer {
     pub(super) fn see_member_out(&mut self, at: usize, reason: DetachReason) {
         let client = self.clients.swap_remove(at);
         client.detach(reason);
+        client.end();
         let Some(socket_table) = &mut self.socket_table else { return };
         if let Some(Membership { member, .. }) = client.member {
             socket_table.leave(member, reason, clock::now());
@@ -171,6 +173,9 @@ impl AttachServer {
     pub(super) fn tend_sockets(&mut self) {
         let Some(socket_table) = &mut self.socket_table else { return };
         socket_table.tend(&mut self.claims, clock::now());
+        if socket_table.is_guarded_anew(clock::now()) {
+            self.clients.iter_mut().for_each(|client| client.guard(socket_table.guardian()));
+        }
         if socket_table.is_drained() {
             self.is_drained.store(true, Ordering::Release);
         }
@@ -188,6 +193,7 @@ impl AttachServer {
             };
             for mut client in self.clients.extract_if(.., is_its) {
                 client.detach(reason);
+                client.end();
                 if let Some(Membership { member, .. }) = client.member.take() {
                     socket_table.leave(member, reason, clock::now());
                 }

@@ -12,6 +12,7 @@ use crate::attach_server_counters::AttachServerCounters;
 use crate::doorbells::Doorbells;
 use crate::engine::{flow, mtu};
 use crate::failure::Failure;
+use crate::guardian::Guardian;
 use crate::open_sockets::OpenSockets;
 use crate::sockets::{Link, SocketTable, SocketTableConfig};
 
@@ -46,8 +47,11 @@ impl Post {
         dispatcher: &datapath::Dispatcher<port::AnyPort>,
         doorbells: Doorbells,
         counters: Arc<AttachServerCounters>,
+        guardian: Option<Guardian>,
     ) -> Result<SocketTable, Failure> {
-        raise_descriptors();
+        // Each connection that is opened here takes a descriptor for its port, for as long as its
+        // name is taken. With fewer, ports are guarded for fewer connections.
+        sys::open_files::raise();
         // No application has this number.
         doorbells.add(0, Arc::clone(&self.workers_doorbell));
         let (mut links, mut names) = (Vec::new(), Vec::new());
@@ -81,16 +85,8 @@ impl Post {
             flow,
             counters,
             open_sockets,
+            guardian,
         };
         Ok(SocketTable::new(config)?)
     }
-}
-
-/// Each connection that is opened here takes a descriptor for its port, for as long as its name is
-/// taken.
-fn raise_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // With fewer, ports are guarded for fewer connections.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

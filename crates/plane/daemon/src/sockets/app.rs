@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use attach::{PeerCredentials, Profile};
 use config::Tenant;
 use rustix::io::Errno;
-use shm::sockets::{Kind, Quota, Side, SlotState, SlotWords, SocketServer, SocketSizes};
-use stack::{AppSockets, Rate};
+use shm::sockets::{Kind, Quota, SlotState, SlotWords, SocketServer, SocketSizes};
+use stack::{AppSockets, FlowRecords, Rate};
 use sys::eventfd::EventFd;
 
 use super::descriptors::Payer;
 use super::notifier::{Pipes, Ringer};
 use super::proofs::Proofs;
+use super::tell::tell;
 use crate::engine::algorithm;
+use crate::guardian::{Guarded, Guardian, Guards};
 
 /// Pollers that an application may have at once.
 const POLLERS: u32 = shm::sockets::POLLERS_MAX;
@@ -37,6 +39,8 @@ pub(super) struct App {
     /// One of them is or was in a PID namespace that is not ours: what it has open is not to be
     /// seen in /proc.
     pub(super) has_hidden_process: bool,
+    /// The guardian has its memory too.
+    guarded: Option<Guarded>,
 }
 
 /// What a new application is made from.
@@ -52,12 +56,15 @@ pub(super) struct NewApp {
     pub(super) rate: Option<Arc<Rate>>,
     /// What all programs of the user may have together.
     pub(super) quota: Arc<Quota>,
+    /// Who goes on with its connections when this process is dead.
+    pub(super) guardian: Option<Guardian>,
 }
 
 impl App {
     /// Makes its memory.
     pub(super) fn new(new_app: NewApp) -> Result<Self, String> {
-        let NewApp { number, region, name, who, profile, tenant, workers, rate, quota } = new_app;
+        let NewApp { number, region, name, who, profile, tenant, workers, rate, quota, guardian } =
+            new_app;
         let failed = |error: &dyn std::fmt::Display| format!("the daemon is out of means: {error}");
         let sizes = SocketSizes {
             slots: tenant.connections.clamp(2, shm::sockets::SLOTS_MAX),
@@ -68,6 +75,9 @@ impl App {
         };
         let server = SocketServer::within(&name, sizes, Arc::clone(&quota))
             .map_err(|error| failed(&error))?;
+        let records =
+            guardian.is_some().then(|| FlowRecords::create("calisto-repair", sizes.slots));
+        let records = records.transpose().map_err(|error| failed(&error))?.map(Arc::new);
         let doorbell = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let proofs = Proofs::new(who).map_err(|error| failed(&error))?;
         let pipes = Pipes::new();
@@ -82,6 +92,7 @@ impl App {
             app: number,
             user: who.uid,
             region,
+            records,
             server,
             notifier,
             spins,
@@ -92,7 +103,7 @@ impl App {
         };
         let streams = Arc::new(streams);
         let uid = who.uid;
-        Ok(Self {
+        let mut app = Self {
             name,
             uid,
             profile,
@@ -104,7 +115,20 @@ impl App {
             doorbell,
             pids: vec![who.pid],
             has_hidden_process: is_hidden(who),
-        })
+            guarded: None,
+        };
+        guardian.iter().for_each(|guardian| app.guard(guardian));
+        Ok(app)
+    }
+
+    /// The guardian, or another one, is to have its memory and its pollers.
+    pub(super) fn guard(&mut self, guardian: &Guardian) {
+        let Some(records) = &self.streams.records else { return };
+        let (number, uid) = (self.number(), self.uid.into());
+        let memory = self.streams.server.memory().descriptor();
+        let descriptors = [memory, records.table().descriptor()];
+        self.guarded = Some(guardian.hold(Guards::App, number, uid, &descriptors));
+        self.pipes.guard(guardian, number);
     }
 
     /// A further process of it is here.
@@ -140,27 +164,7 @@ impl App {
 
     /// Tells whoever waits for a slot that there is news.
     pub(super) fn tell(&self, slot: u32) {
-        let memory = self.streams.server.memory();
-        let Some(words) = memory.slot(slot) else { return };
-        // What was published before the look at who waits; who waits does it the other way round.
-        fence(Ordering::SeqCst);
-        for (at, word) in words.pollers.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != 0 {
-                let poller = at as u32 * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                if let Some(ready_bits) = memory.poller(Side::Zero, poller)
-                    && ready_bits.set(slot)
-                    && ready_bits.claim_wake()
-                {
-                    self.streams.notifier.poller(Side::Zero, poller);
-                }
-            }
-        }
-        if words.sleepers.swap(0, Ordering::Relaxed) != 0 {
-            words.notify_word.fetch_add(1, Ordering::Release);
-            self.streams.notifier.futex(&words.notify_word);
-        }
+        tell(self.streams.server.memory(), slot, &*self.streams.notifier);
     }
 
     /// A connection that no worker has heard of could not be opened.

@@ -8,7 +8,7 @@
 //! | TCP or UDP over IP, not MPTCP (`sockets.rs`: `kind_of`) | here, `look` |
 //! | SO_BINDTODEVICE, IP_TRANSPARENT (`sockets.rs`: `is_kept`) | here, and SO_BINDTOIFINDEX, IPV6_TRANSPARENT |
 //! | no TCP_ULP on what is served (`options.rs`: `setsockopt`) | here; set later it acts on a socket without a connection |
-//! | a UDP socket without a queue of errors and broadcast (`udp.rs`: `is_plain_udp`) | here, the same options |
+//! | a UDP socket without broadcast (`udp.rs`: `is_plain_udp`) | here, the same option |
 //! | is bound and does not listen, or listens (`listen.rs`: `is_bound_only`) | `listen.rs`: a port, and `begin_to_listen` |
 //! | has no peer (`listen.rs`: `is_bound_only`) | here for TCP; a UDP socket's peer by `rights.rs` |
 //! | the call's address is of the socket's family (`connect.rs`: `decide`) | `connect.rs`: `takes` |

@@ -1,6 +1,7 @@
 //! Packet filters of the kernel, which what we take from it passes by: where there are any, nothing
 //! is served until `sockets.ignore_firewall` says so. They are netfilter's, those of traffic
-//! control at the interfaces of our ports, and BPF programs that choose the socket of a packet.
+//! control at the interfaces of our ports, BPF programs that choose the socket of a packet, and
+//! policies of IPsec: what those want encrypted must not leave as it is.
 //!
 //! Rules may come later, too. A connection of ours cannot be handed to the kernel, and the rules
 //! cannot be asked about it; so whoever has sockets is put out then. Listeners and UDP sockets go
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use base::Nanos;
 use sys::netns::Netns;
 use sys::nftables::{self, RuleChanges};
-use sys::{SysError, traffic_filters};
+use sys::{SysError, traffic_filters, xfrm};
 
 /// Of nf_tables the kernel tells changes, of the other filters it does not: they are looked at so
 /// often while anything is served, and an answer about them is as old at most.
@@ -46,6 +47,7 @@ struct Place {
 impl Place {
     fn has_filters(&self) -> Result<bool, SysError> {
         let mut has_any = nftables::guards()?.any();
+        has_any |= xfrm::policies()? > 0;
         has_any |= traffic_filters::of_lookups(self.namespace.as_fd())? > 0;
         for interface in &self.interfaces {
             has_any |= traffic_filters::at_interface(*interface)? > 0;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::peer_ends::PeerEnds;
+use super::raw_segments::RawSegments;
 
 /// Connections that no worker has any more, by application: their slots are taken still.
 #[derive(Debug)]
 pub(super) struct Given {
-    pub(super) peer_ends: PeerEnds,
+    pub(super) raw_segments: RawSegments,
     slots: BTreeMap<u16, u32>,
     given: u64,
     kept: u64,
@@ -16,7 +16,7 @@ pub(super) struct Given {
 impl Given {
     /// None yet, in this thread's network namespace.
     pub(super) fn new() -> Self {
-        Self { peer_ends: PeerEnds::open(), slots: BTreeMap::new(), given: 0, kept: 0 }
+        Self { raw_segments: RawSegments::open(), slots: BTreeMap::new(), given: 0, kept: 0 }
     }
 
     /// The kernel goes on with one.

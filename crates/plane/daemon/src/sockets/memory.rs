@@ -8,6 +8,10 @@
 //! 4. what is full lends no further ring. A connection whose ring is refused waits, and is accepted
 //!    when there is memory; a socket for datagrams is left to the kernel.
 //!
+//! Whether it runs short or not, what nobody has had for some time is discarded as well
+//! ([`Heap::trim_unused`](shm::sockets::Heap::trim_unused)): a crowd that was there once does not
+//! stay in memory until its program ends.
+//!
 //! A program that has left keeps its region until the last of its connections is over, two minutes
 //! at most after it: what its other rings have in memory is discarded, short or not.
 
@@ -15,11 +19,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use base::Nanos;
-use shm::sockets::Budget;
+use shm::sockets::{Budget, SPARE_LOOK_EVERY};
 use stack::{AppSockets, Evicted};
 
 /// Time between two looks whether memory is short.
-const LOOK_EVERY: Nanos = Nanos::from_millis(200);
+const LOOK_EVERY: Nanos = SPARE_LOOK_EVERY;
 
 /// A connection that was read from within this time is never reset, however short memory is.
 const IDLE_MIN: Nanos = Nanos::from_secs(5);

@@ -8,6 +8,7 @@ use base::Nanos;
 use sys::SysError;
 
 use super::control_groups::ControlGroups;
+use super::errors::Errors;
 use super::examine;
 use super::firewall::Firewall;
 use super::interfaces::Interfaces;
@@ -24,13 +25,15 @@ pub(super) struct Network {
     pub(super) control_groups: ControlGroups,
     /// Where first packets may come from.
     pub(super) sources: SourceRoutes,
+    /// What routers say of datagrams.
+    pub(super) errors: Errors,
 }
 
 impl Network {
     /// Hears of changes from now on.
     ///
     /// # Errors
-    /// The kernel's netlink sockets cannot be opened.
+    /// The kernel's netlink sockets, or raw ones, cannot be opened.
     pub(super) fn watch(
         links: Vec<Link>,
         names: Vec<(u32, String, bool)>,
@@ -46,6 +49,7 @@ impl Network {
             firewall,
             control_groups: ControlGroups::new(is_firewall_ignored),
             sources,
+            errors: Errors::new()?,
         })
     }
 

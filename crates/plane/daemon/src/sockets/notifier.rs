@@ -1,6 +1,6 @@
 //! How workers wake an application: a byte in a poller's pipe, or a futex.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,11 +9,16 @@ use shm::sockets::{POLLERS_MAX, Side};
 use stack::Notifier;
 use sys::futex::{self, Scope};
 
+use crate::guardian::{Guarded, Guardian, Guards};
+
+/// The writing end of a poller, which the guardian may have too.
+type Writer = (OwnedFd, Option<Guarded>);
+
 /// The writing ends of an application's pollers. Only the daemon has them: unlike an eventfd's,
 /// their flags are out of the application's reach, so writing never blocks.
 #[derive(Debug)]
 pub(super) struct Pipes {
-    pollers: Vec<Mutex<Option<OwnedFd>>>,
+    pollers: Vec<Mutex<Option<Writer>>>,
 }
 
 impl Pipes {
@@ -21,11 +26,26 @@ impl Pipes {
         Arc::new(Self { pollers: (0..POLLERS_MAX).map(|_| Mutex::new(None)).collect() })
     }
 
-    /// Makes the pipe of a poller: its reading end.
-    pub(super) fn open(&self, poller: u32) -> rustix::io::Result<OwnedFd> {
+    /// Makes the pipe of a poller of an application: its reading end.
+    pub(super) fn open(
+        &self,
+        poller: u32,
+        guardian: Option<(&Guardian, u16)>,
+    ) -> rustix::io::Result<OwnedFd> {
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        self.set(poller, Some(writer));
+        let guarded = guardian.map(|(guardian, app)| guard(guardian, app, poller, &writer));
+        self.set(poller, Some((writer, guarded)));
         Ok(reader)
+    }
+
+    /// Another guardian is to have them all.
+    pub(super) fn guard(&self, guardian: &Guardian, app: u16) {
+        for (place, poller) in self.pollers.iter().zip(0..) {
+            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((writer, guarded)) = &mut *place {
+                *guarded = Some(guard(guardian, app, poller, writer));
+            }
+        }
     }
 
     /// Nobody listens at that poller any more.
@@ -33,7 +53,13 @@ impl Pipes {
         self.set(poller, None);
     }
 
-    fn set(&self, poller: u32, writer: Option<OwnedFd>) {
+    /// The application is gone. Workers may have this for longer, and the last of them must not be
+    /// the one that tells the guardian: it neither may nor has the time to.
+    pub(super) fn close_all(&self) {
+        (0..POLLERS_MAX).for_each(|poller| self.close(poller));
+    }
+
+    fn set(&self, poller: u32, writer: Option<Writer>) {
         if let Some(place) = self.pollers.get(poller as usize) {
             *place.lock().unwrap_or_else(PoisonError::into_inner) = writer;
         }
@@ -42,11 +68,15 @@ impl Pipes {
     /// Wakes who waits at a poller.
     pub(super) fn ring(&self, poller: u32) {
         let Some(place) = self.pollers.get(poller as usize) else { return };
-        if let Some(writer) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some((writer, _)) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
             // Full means woken already, and a pipe that nobody reads needs no waking.
             let _ = rustix::io::write(writer, &[1]);
         }
     }
+}
+
+fn guard(guardian: &Guardian, app: u16, poller: u32, writer: &OwnedFd) -> Guarded {
+    guardian.hold(Guards::Poller, app, poller.into(), &[writer.as_fd()])
 }
 
 /// The same as workers have it.
@@ -69,7 +99,7 @@ mod tests {
     #[test]
     fn an_poller_is_rung_until_it_is_closed_and_never_blocks_whoever_rings() {
         let pipes = Pipes::new();
-        let reader = pipes.open(3).expect("descriptors are left");
+        let reader = pipes.open(3, None).expect("descriptors are left");
         for _ in 0..100_000 {
             pipes.ring(3);
         }
@@ -79,7 +109,7 @@ mod tests {
         pipes.ring(3);
         pipes.ring(POLLERS_MAX);
         drop(reader);
-        let reader = pipes.open(3).expect("descriptors are left");
+        let reader = pipes.open(3, None).expect("descriptors are left");
         drop(reader);
         pipes.ring(3);
     }

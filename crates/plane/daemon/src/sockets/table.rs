@@ -9,6 +9,7 @@ mod calls;
 mod connect;
 mod ends;
 mod firewall;
+mod guardian;
 mod lingering;
 mod listen;
 mod local;
@@ -53,6 +54,7 @@ use super::regions::{Region, Regions};
 use super::table_config::SocketTableConfig;
 use super::waiting::Waiting;
 use crate::attach_server_counters::AttachServerEvent;
+use crate::guardian::Guardian;
 use crate::ring_memory;
 
 /// Everybody, and everything that they have.
@@ -116,6 +118,12 @@ impl SocketTable {
             .into_iter()
             .chain(self.network.descriptors())
             .chain(self.table_config.open_sockets.descriptor())
+            .chain(self.table_config.guardian.as_ref().and_then(Guardian::descriptor))
+    }
+
+    /// Who goes on with connections when this process is dead.
+    pub(crate) fn guardian(&self) -> Option<&Guardian> {
+        self.table_config.guardian.as_ref()
     }
 
     /// Applications that are here.
@@ -177,6 +185,7 @@ impl SocketTable {
             workers: u32::from(self.table_config.config.workers.max),
             rate,
             quota,
+            guardian: self.table_config.guardian.clone(),
         })?;
         request.token_before.iter().for_each(|token| app.proofs.set_before(token));
         self.descriptors.take(app.payer(), count);
@@ -300,6 +309,7 @@ impl SocketTable {
         // Before workers free its slots: a connection that is gone without that would pass for one
         // that has ended in order.
         app.streams.server.memory().end(reason.code());
+        app.pipes.close_all();
         self.table_config.command_queue.command(&Command::Remove { app: number });
         self.table_config.doorbells.remove(number);
         self.regions.remove(app.region());

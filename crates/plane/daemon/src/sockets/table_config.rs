@@ -11,6 +11,7 @@ use tcp::FlowOptions;
 use super::routes::Link;
 use crate::attach_server_counters::AttachServerCounters;
 use crate::doorbells::Doorbells;
+use crate::guardian::Guardian;
 use crate::open_sockets::OpenSockets;
 
 /// What the socket table is made from.
@@ -30,6 +31,8 @@ pub(crate) struct SocketTableConfig {
     pub(crate) flow: FlowOptions,
     pub(crate) counters: Arc<AttachServerCounters>,
     pub(crate) open_sockets: OpenSockets,
+    /// Who goes on with the connections when this process is dead.
+    pub(crate) guardian: Option<Guardian>,
 }
 
 impl SocketTableConfig {

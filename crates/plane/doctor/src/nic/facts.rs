@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use sys::bpf_query;
 use sys::ethtool::{self, Channels, Coalescing, Driver, Flags, Offload, Rings};
 use sys::interface::{Interface, XdpAttached};
 use sys::netdev::XdpFeatures;
@@ -22,6 +23,8 @@ pub(crate) struct NicFacts {
     pub mtu: u32,
     /// The program that is attached now.
     pub program: Option<XdpAttached>,
+    /// What that program is called.
+    pub program_name: Option<String>,
     /// Its driver.
     pub driver: Option<Driver>,
     /// What the kernel says of its XDP.
@@ -94,6 +97,9 @@ pub(super) fn gather(interface: &Interface, kernel: Option<KernelVersion>) -> Ni
         running: interface.running,
         mtu: interface.mtu,
         program: interface.xdp,
+        program_name: interface
+            .xdp
+            .and_then(|program| bpf_query::program_name(program.program_id).ok()),
         features: sys::netdev::xdp_features(*index).ok(),
         kernel,
         queues: ethtool::channels(name).unwrap_or(made_with),

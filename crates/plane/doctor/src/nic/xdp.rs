@@ -3,6 +3,7 @@
 use super::drivers::known;
 use super::{Context, NicFacts};
 use crate::Finding;
+use sys::bpf_query::OWN_PROGRAM;
 
 /// What an interface can do, and who says so.
 struct Abilities {
@@ -100,16 +101,22 @@ fn program(facts: &NicFacts, context: &Context) -> Finding {
     let id = program.program_id;
     let mode = if program.generic { "generic" } else { "native" };
     let what = format!("{id} is attached ({mode})");
-    if context.daemon_runs {
-        Finding::note(subject, what)
+    match facts.program_name.as_deref() {
+        // Whoever asks may mean another daemon, or a chain may have this interface.
+        Some(OWN_PROGRAM) => Finding::note(subject, format!("{id} of Calisto is attached ({mode})"))
+            .cost("a daemon or a chain has this interface, and no other can use it")
+            .mend(
+                "calisto status shows the ports of a daemon (with --admin PATH those of another one), \
+                 calisto nf stats those of chains",
+            ),
+        None if context.daemon_runs => Finding::note(subject, what)
             .cost("the running daemon's, probably; a second daemon cannot use this interface")
-            .mend(format!("bpftool prog show id {id}"))
-    } else {
-        Finding::worse(subject, what)
+            .mend(format!("bpftool prog show id {id}")),
+        _ => Finding::worse(subject, what)
             .cost("an xdp port does not chain after another program, and refuses to open")
             .mend(format!(
                 "end what attached it (bpftool prog show id {id}), or: ip link set dev {name} xdp off"
-            ))
+            )),
     }
 }
 
@@ -183,5 +190,20 @@ mod tests {
         let ours = &judge(&facts, &Context { daemon_runs: true, ..context() })[2];
         assert_eq!(ours.level, Level::Note);
         assert_eq!(judge(&ice(), &context())[2].what, "none is attached");
+    }
+
+    #[test]
+    fn a_program_of_ours_is_not_in_the_way_wherever_its_daemon_or_chain_listens() {
+        let program = Some(XdpAttached { program_id: 37, generic: false });
+        let named = |name: &str| NicFacts { program, program_name: Some(name.to_owned()), ..ice() };
+        for daemon_runs in [false, true] {
+            let context = Context { daemon_runs, ..context() };
+            let ours = &judge(&named("calisto"), &context)[2];
+            assert_eq!(ours.level, Level::Note, "{ours:?}");
+            let mend = ours.mend.as_deref().unwrap_or_default();
+            assert!(mend.contains("calisto nf stats") && !mend.contains("xdp off"), "{ours:?}");
+            let foreign = &judge(&named("xdp_filter"), &context)[2];
+            assert_eq!(foreign.level, Level::Worse, "{foreign:?}");
+        }
     }
 }

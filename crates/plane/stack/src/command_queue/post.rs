@@ -10,6 +10,7 @@ use shm::Producer;
 use super::command::{Command, SocketEvent};
 use super::shared::{Mailbox, Shared, State, Stranded};
 use crate::eviction::Evicted;
+use crate::for_kernel::ForKernel;
 use crate::parcel::Parcel;
 use crate::trace::{Sample, Tracing};
 
@@ -104,6 +105,16 @@ impl Post {
     /// Leaves a ring to the slow side, which gives its memory back.
     pub(crate) fn surrender(&self, evicted: Evicted) {
         self.shared.state().evicted.push(evicted);
+    }
+
+    /// Leaves an ICMP error that `make` makes to the slow side, for the kernel; false: too many
+    /// wait.
+    pub(crate) fn give_to_kernel(&self, user: u32, make: impl FnOnce() -> ForKernel) -> bool {
+        let is_taken = self.shared.state().for_kernel.add(user, make);
+        if is_taken {
+            (self.shared.tell)();
+        }
+        is_taken
     }
 
     /// Leaves a connection to the slow side, for the kernel.

@@ -11,6 +11,7 @@ use shm::Consumer;
 use super::command::{Command, SocketEvent};
 use crate::app_sockets::AppSockets;
 use crate::eviction::Evicted;
+use crate::for_kernel::AllForKernel;
 use crate::parcel::Parcel;
 use crate::served::Conn;
 use crate::trace::{Sample, Tracing};
@@ -50,6 +51,8 @@ pub(super) struct State {
     pub(super) evicted: Vec<Evicted>,
     /// Connections that workers have let go of: no more than were asked for.
     pub(super) parcels: Vec<Parcel>,
+    /// ICMP errors that the kernel is to have.
+    pub(super) for_kernel: AllForKernel,
     /// Sockets of workers that have ended, without their flows: each connection is over, and its
     /// program has not closed it. As many as those workers had slots.
     pub(super) stranded: Vec<Stranded>,

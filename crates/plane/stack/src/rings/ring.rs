@@ -6,6 +6,7 @@ use piece::{Piece, ReadPiece};
 use shm::sockets::{RingDesc, RingMemory};
 
 use crate::app_sockets::AppSockets;
+use crate::flow_records::OrphanRecord;
 
 /// A ring of a flow.
 #[derive(Debug, Default)]
@@ -68,6 +69,8 @@ pub(crate) struct Pair {
     pub(super) receive_log2: u8,
     /// Bytes came for which there was no ring, and have not come again since.
     pub(super) is_starved: bool,
+    /// Its program has closed it, and somebody may have to go on with it.
+    pub(super) orphan: Option<OrphanRecord>,
 }
 
 impl Pair {

@@ -9,6 +9,7 @@ use wire::FlowKey;
 
 use super::bound::{Bound, Taken};
 use super::options::first_options;
+use super::records::{strike_out, write_down};
 use super::{Conn, Sockets};
 use crate::app_sockets::AppSockets;
 use crate::command_queue::Listening;
@@ -95,7 +96,8 @@ impl Sockets {
         if listening.backlog.is_full(from) {
             return Taken::Later(listening);
         }
-        let Some(slot) = app.server.lend_slot() else { return Taken::No };
+        // As with a full backlog: its program is late to close others, and the caller can wait.
+        let Some(slot) = app.server.lend_slot() else { return Taken::Later(listening) };
         let words = memory.slot(slot).filter(|_| rings.settle(flow, &app, FIRST_SEND_LOG2));
         let Some(words) = words else {
             app.server.take_back_slot(slot);
@@ -111,7 +113,8 @@ impl Sockets {
         let entry = Entry { region: app.region, slot };
         if !listening.backlog.push(memory, from, entry) {
             self.by_flow[flow.index()] = None;
-            if let Some(conn) = self.take_conn(app.app, slot) {
+            if let Some(mut conn) = self.take_conn(app.app, slot) {
+                strike_out(&mut conn, &app, slot);
                 conn.give_back(&app, rings);
             }
             app.server.take_back_slot(slot);
@@ -160,6 +163,8 @@ impl Sockets {
         words.tx_ring.store(send.word(), Ordering::Release);
         words.tx_ring_used.store(send.word(), Ordering::Release);
         conn.is_connected = true;
+        // From the next line on the application may have it.
+        write_down(conn, (app, slot), engine, rings, self.now);
         words.state.store(Kind::Stream as u32 | SlotState::CONNECTED, Ordering::Release);
     }
 }

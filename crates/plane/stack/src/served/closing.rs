@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tcp::{CloseReason, Engine, FlowId, Output};
 
+use super::records::strike_out;
 use super::{SocketKey, Sockets};
 use crate::command_queue::SocketEvent;
 use crate::rings::Rings;
@@ -42,10 +43,11 @@ impl Sockets {
         // The engine has said its last word, so that nothing more is known than was shown; what is
         // unread stays readable until the socket is closed.
         let pair = rings.take(flow);
-        let Some((conn, _)) = self.conn(app, slot) else {
+        let Some((conn, streams)) = self.conn(app, slot) else {
             rings.adopt(pair);
             return;
         };
+        strike_out(conn, streams, slot);
         conn.flow = None;
         conn.kept = Some(pair);
         let is_evicted = conn.is_evicted;
@@ -103,7 +105,9 @@ impl Sockets {
         }
         let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
-        let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };
+        let Some(mut conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else {
+            return;
+        };
         let streams = Arc::clone(&client.streams);
         self.stats.traces.ended(conn.trace);
         let generation = conn.generation;
@@ -114,10 +118,14 @@ impl Sockets {
             }
             // What found no memory is unread too, though the engine does not know of it: else
             // the peer would hear so with its next try only, which comes later and later.
-            let ended = match is_abort || rings.is_starved(flow) {
+            let is_abort = is_abort || rings.is_starved(flow);
+            let ended = match is_abort {
                 true => engine.abort(flow),
                 false => engine.close(flow, out),
             };
+            if ended.is_ok() && !is_abort && conn.is_connected {
+                rings.keep_orphan(flow, (&streams, conn.was_opened), engine, self.now);
+            }
             // Its name is free when the engine has said its last word about it.
             if ended.is_ok()
                 && let Some(finished) = finished.take()
@@ -128,6 +136,8 @@ impl Sockets {
         if let Some(key) = finished {
             self.finished(key, conn.reason);
         }
+        // Not before there is a record without the slot.
+        strike_out(&mut conn, &streams, slot);
         conn.give_back(&streams, rings);
         streams.server.take_back_slot(slot);
         self.post.say(SocketEvent::Freed { app, slot, generation });

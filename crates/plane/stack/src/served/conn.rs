@@ -33,6 +33,8 @@ pub(crate) struct Conn {
     pub(super) options_version: u32,
     /// [`SlotOption::QuickAck`](shm::sockets::SlotOption::QuickAck) as it was heeded last.
     pub(super) quick_ack: u32,
+    /// [`SlotOption::More`](shm::sockets::SlotOption::More) as it was heeded last.
+    pub(super) more: u32,
     /// The sample that a request of it is; 0: none.
     pub(super) trace: u32,
     /// It was opened here, and the slow side has not heard of its end.
@@ -65,6 +67,8 @@ pub(crate) struct Conn {
     pub(super) was_deaf: bool,
     /// What nobody read was taken from it, because memory is short: its program hears of a reset.
     pub(super) is_evicted: bool,
+    /// How often its record was written since it is valid; 0: it is not.
+    pub(super) turns_written: u64,
 }
 
 impl Conn {
@@ -83,6 +87,7 @@ impl Conn {
             reason: None,
             options_version: 0,
             quick_ack: 0,
+            more: 0,
             trace: 0,
             was_opened: false,
             read_bytes: 0,
@@ -100,6 +105,7 @@ impl Conn {
             deaf_from: None,
             was_deaf: false,
             is_evicted: false,
+            turns_written: 0,
         }
     }
 

@@ -12,6 +12,7 @@ use wire::icmp::{ErrorKind, ErrorMessage};
 use super::Sockets;
 use crate::command_queue::SocketEvent;
 use crate::datagrams::Datagrams;
+use crate::for_kernel::ForKernel;
 
 impl Sockets {
     pub(super) fn bind(&mut self, socket: Arc<Datagrams>) {
@@ -103,11 +104,7 @@ impl Sockets {
         (port, payload): (PortId, &[u8]),
         now: Nanos,
     ) -> Option<u32> {
-        // Who is connected to this peer goes before who hears everybody, and of those the more
-        // exact address.
-        let fits = self.datagrams.on(key.destination().port()).filter(|at| at.hears(key));
-        let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
-        let socket = best.cloned()?;
+        let socket = self.hearer(key)?;
         let interface = self.datagrams.interface_of(port);
         let IpFields { class, hop_limit } = fields;
         let record = Record {
@@ -128,21 +125,42 @@ impl Sockets {
         Some(socket.app.user)
     }
 
-    /// A datagram of ours did not arrive: who is connected to that peer hears so (as in Linux, of
-    /// what is final, and of what was too long for a link though it was not to be cut).
-    pub(crate) fn unreachable(&mut self, error: &ErrorMessage) {
-        let is_too_big = matches!(error.kind, ErrorKind::TooBig { .. });
-        if !error.is_hard() && !is_too_big {
-            return;
-        }
-        let port = error.key.destination().port();
-        let fits = |at: &&Arc<Datagrams>| at.remote.is_some() && at.hears(&error.key);
-        let Some(socket) = self.datagrams.on(port).find(fits).cloned() else { return };
+    /// A datagram of ours did not arrive, as `packet` says. Of the path's MTU the socket's program
+    /// and the kernel hear. Whoever has a queue of errors (IP_RECVERR) has it at the kernel's half;
+    /// of the others who is connected to that peer hears so (as in Linux, of what is final, and of
+    /// what was too long for a link though it was not to be cut).
+    pub(crate) fn unreachable(&mut self, error: &ErrorMessage, packet: &[u8], now: Nanos) {
+        let Some(socket) = self.hearer(&error.key) else { return };
         let Some(words) = socket.app.server.memory().slot(socket.slot) else { return };
-        if is_too_big && words.option(SlotOption::MayBeCut) != 0 {
+        let is_too_big = matches!(error.kind, ErrorKind::TooBig { .. });
+        let has_queue = words.option(SlotOption::TellsErrors) != 0;
+        if let Some(mtu) = socket.narrow_path(error) {
+            let seconds = now.0 / 1_000_000_000;
+            socket.app.server.memory().learn_path_mtu(error.key.source().ip(), mtu, seconds);
+            self.stats.narrow_paths += 1;
+        }
+        if is_too_big || has_queue {
+            let to = error.key.destination().ip();
+            let app = Arc::clone(&socket.app);
+            let user = app.user;
+            let make = || ForKernel { app, slot: socket.slot, to, packet: packet.into() };
+            let is_given = self.post.give_to_kernel(user, make);
+            self.stats.errors_for_kernel += u64::from(is_given);
+            self.stats.errors_too_many += u64::from(!is_given);
+        }
+        let is_told = error.is_hard() || is_too_big && words.option(SlotOption::MayBeCut) == 0;
+        if has_queue || socket.remote.is_none() || !is_told {
             return;
         }
         words.error.store(error.errno() as u32, Ordering::Release);
         self.notify(socket.app.app, socket.slot);
+    }
+
+    /// The socket that hears packets of that name: who is connected to this peer goes before who
+    /// hears everybody, and of those the more exact address.
+    fn hearer(&self, key: &FlowKey) -> Option<Arc<Datagrams>> {
+        let fits = self.datagrams.on(key.destination().port()).filter(|at| at.hears(key));
+        let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
+        best.cloned()
     }
 }

@@ -94,6 +94,10 @@ impl Sockets {
                 if std::mem::replace(&mut conn.quick_ack, quick_ack) != quick_ack {
                     let _ = engine.set_quick_ack(flow, quick_ack & 1 != 0);
                 }
+                let more = words.option(SlotOption::More);
+                if std::mem::replace(&mut conn.more, more) != more {
+                    let _ = engine.set_more(flow, more & 1 != 0);
+                }
             }
             if asks.has(Asks::URGENT) {
                 words.asks.fetch_and(!Asks::URGENT, Ordering::AcqRel);
@@ -308,7 +312,7 @@ fn offer(
         return;
     }
     if let Some(ring) = app.server.heap().lend(log2.min(most)) {
-        words.tx_ring.store(ring.desc().word(), Ordering::Release);
+        // It is told at the end of the turn.
         conn.offered = Some(Ring::Shared(ring));
     }
 }

@@ -10,6 +10,7 @@ use base::Nanos;
 use shm::sockets::RingDesc;
 use tcp::{CloseReason, Engine};
 
+use super::records::strike_out;
 use super::{Conn, Sockets};
 use crate::eviction::{Evicted, Eviction};
 use crate::rings::Ring;
@@ -72,6 +73,7 @@ impl Sockets {
             generation: conn.generation,
             ring,
         };
+        strike_out(conn, streams, slot);
         conn.rx_desc = RingDesc::NONE;
         if let Some(words) = evicted.app.server.memory().slot(slot) {
             words.rx_ring.store(RingDesc::NONE.word(), Ordering::Release);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use base::Nanos;
 use tcp::{Engine, FlowId, NoRepair, Output};
 
+use super::records::strike_out;
 use super::{SocketKey, Sockets};
 use crate::command_queue::{LetGoRequest, SocketEvent};
 use crate::parcel::{LetGo, Parcel};
@@ -89,7 +90,8 @@ impl Sockets {
         self.disown(flow);
         let pair = rings.take(flow);
         engine.let_go(flow);
-        if let Some(conn) = self.take_conn(app, slot) {
+        if let Some(mut conn) = self.take_conn(app, slot) {
+            strike_out(&mut conn, &streams, slot);
             conn.give_back(&streams, rings);
         }
         Ok(LetGo { repair, was_opened, more_bytes, pair })

@@ -7,6 +7,7 @@ use base::Nanos;
 use tcp::{CloseReason, Engine, FlowId, State};
 use wire::FlowKey;
 
+use super::records::strike_out;
 use super::{Client, Conn, Sockets};
 use crate::app_sockets::AppSockets;
 use crate::command_queue::SocketEvent;
@@ -28,10 +29,15 @@ impl Sockets {
     }
 
     /// A flow has come from another worker without a socket. If its own side is open, it waited
-    /// for room in a backlog that is not known here; one that was closed goes on to its end.
-    pub(crate) fn turn_away(&self, flow: FlowId, engine: &mut Engine) {
-        if matches!(engine.state(flow), Some(State::Established | State::CloseWait)) {
-            let _ = engine.abort(flow);
+    /// for room at its listener, and goes on waiting here, unless nobody listens any more; one that
+    /// was closed goes on to its end.
+    pub(crate) fn take_unaccepted(&mut self, flow: FlowId, engine: &mut Engine, rings: &mut Rings) {
+        match engine.listener_of(flow) {
+            Some(listener) => self.accept(flow, listener, engine, rings),
+            None if matches!(engine.state(flow), Some(State::Established | State::CloseWait)) => {
+                let _ = engine.abort(flow);
+            }
+            None => {}
         }
     }
 
@@ -55,6 +61,11 @@ impl Sockets {
     pub(crate) fn call_for(&self, name: &FlowKey) {
         self.post.call_for(name.destination(), name.source());
         self.post.wake_others();
+    }
+
+    /// Sends one later, when that flow's group may be ready for it.
+    pub(crate) fn call_later(&mut self, name: &FlowKey, due: Nanos) {
+        self.paced.open_at(name.destination(), name.source(), due);
     }
 
     /// Takes over what workers that have ended left behind.
@@ -82,6 +93,7 @@ impl Sockets {
             if conn.was_opened {
                 self.finished((app, slot, generation), Some(CloseReason::Aborted));
             }
+            strike_out(&mut conn, &streams, slot);
             conn.give_back(&streams, rings);
             streams.server.take_back_slot(slot);
             return self.post.say(SocketEvent::Freed { app, slot, generation });

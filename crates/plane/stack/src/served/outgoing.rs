@@ -310,8 +310,11 @@ fn leave(
     };
     let identification = words.and_then(|words| socket.identification(words));
     let ip = (fields, identification);
-    let is_sent = send(payload_bytes, (from, remote), ip, route, sending, copy);
-    if is_sent { Ok(()) } else { Err(Obstacle::TooLong) }
+    if !send(payload_bytes, (from, remote), ip, route, sending, copy) {
+        return Err(Obstacle::TooLong);
+    }
+    socket.recently_sent.note(remote, payload_bytes);
+    Ok(())
 }
 
 fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {

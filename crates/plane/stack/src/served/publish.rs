@@ -6,8 +6,9 @@ use base::Nanos;
 use shm::sockets::{Kind, Side, SlotState, SlotWords};
 use tcp::{CloseReason, Engine};
 
+use super::records::watch;
 use super::{Client, Conn, Sockets, Traces};
-use crate::rings::Rings;
+use crate::rings::{Ring, Rings};
 
 /// Errnos of asm-generic/errno.h that a socket's end is told by.
 const EPIPE: u32 = 32;
@@ -40,6 +41,7 @@ impl Sockets {
             let traced = traces.map(|traces| (traces, app, one_in));
             let is_news = publish(conn, words, engine, rings, now, traced);
             self.stats.bytes_received += conn.rx_tail - received_before;
+            watch::look();
             if is_news {
                 self.notify(app, slot);
                 self.owed_since.get_or_insert(now);
@@ -137,6 +139,9 @@ fn publish(
             conn.rx_tail = tail;
             words.rx_tail.store(tail, Ordering::Release);
             is_news = true;
+        }
+        if let Some(offered) = conn.offered.as_ref().and_then(Ring::desc) {
+            words.tx_ring.store(offered.word(), Ordering::Release);
         }
         let ring_bytes = pair.map_or(0, |pair| pair.send.len()) as u64;
         let room = u64::from(engine.room(flow).bytes);

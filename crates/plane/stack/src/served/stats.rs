@@ -18,6 +18,11 @@ pub(crate) struct Stats {
     pub(super) datagrams_spoofed: u64,
     /// UDP sockets that ended before all that they had written had left.
     pub(super) datagrams_cut_off: u64,
+    /// ICMP errors about datagrams: those that the kernel got, and those that were too many.
+    pub(super) errors_for_kernel: u64,
+    pub(super) errors_too_many: u64,
+    /// Paths that were found to be narrower than the interface.
+    pub(super) narrow_paths: u64,
     /// Connections that were ended because nobody read from them and memory was short.
     pub(super) evicted: u64,
     /// Congestion controls that were chosen and not permitted.
@@ -41,6 +46,9 @@ impl Stats {
             datagrams_no_route: 0,
             datagrams_spoofed: 0,
             datagrams_cut_off: 0,
+            errors_for_kernel: 0,
+            errors_too_many: 0,
+            narrow_paths: 0,
             evicted: 0,
             congestion_denied: 0,
             looks: 0,
@@ -59,6 +67,9 @@ impl Stats {
             (SocketCounter::DatagramsNoRoute, self.datagrams_no_route),
             (SocketCounter::DatagramsSpoofed, self.datagrams_spoofed),
             (SocketCounter::DatagramsCutOff, self.datagrams_cut_off),
+            (SocketCounter::ErrorsForKernel, self.errors_for_kernel),
+            (SocketCounter::ErrorsTooMany, self.errors_too_many),
+            (SocketCounter::NarrowPaths, self.narrow_paths),
             (SocketCounter::CongestionDenied, self.congestion_denied),
             (SocketCounter::Looks, self.looks),
             (SocketCounter::LooksBarren, self.looks_barren),

@@ -38,7 +38,7 @@ pub(crate) struct Traces {
     /// When the segments of this turn were taken from a port.
     arrivals: ArrayVec<(FlowKey, Nanos), BURST>,
     open: ArrayVec<Open, OPEN_MAX>,
-    /// Answered in this turn: what is missing is when that has left.
+    /// Answered in a turn that began when they were heard: what is missing is when that has left.
     leaving: ArrayVec<Sample, OPEN_MAX>,
 }
 
@@ -74,8 +74,9 @@ impl Traces {
     fn switch(&mut self, is_on: bool) {
         self.is_on = is_on;
         self.arrivals.clear();
-        self.tracing.give_up(self.open.len());
+        self.tracing.give_up(self.open.len() + self.leaving.len());
         self.open.clear();
+        self.leaving.clear();
     }
 
     /// A socket is over.
@@ -93,7 +94,22 @@ impl Traces {
     pub(super) fn turn_ended(&mut self, now: Nanos, mut done: impl FnMut(Sample)) {
         self.arrivals.clear();
         self.open.iter_mut().for_each(|open| _ = open.shown.get_or_insert(now));
-        self.leaving.drain(..).for_each(|sample| done(Sample { sent: now, ..sample }));
+        let Self { leaving, tracing, .. } = self;
+        leaving.retain(|sample| {
+            // The clock is not read for each turn: this one says nothing of when that one ended.
+            if sample.heard == now {
+                return true;
+            }
+            tracing.finish();
+            // A program may write while the turn that hears it goes on, but not after it.
+            match sample.written > now {
+                true => tracing.wonder(),
+                false => {
+                    done(Sample { heard: sample.heard.max(sample.written), sent: now, ..*sample });
+                }
+            }
+            false
+        });
     }
 
     /// A segment of this turn.
@@ -152,10 +168,10 @@ impl Traces {
         }
         words.trace.store(0, Ordering::Relaxed);
         let Some(open) = at.map(|at| self.open.remove(at)) else { return true };
-        self.tracing.finish();
         let moment = |of: &std::sync::atomic::AtomicU64| Nanos(of.load(Ordering::Relaxed));
         let (read, written) = (moment(&words.trace_read_nanos), moment(&words.trace_written_nanos));
-        if read < open.taken || written < read || now < written {
+        if read < open.taken || written < read {
+            self.tracing.finish();
             self.tracing.wonder();
             return true;
         }
@@ -171,6 +187,7 @@ impl Traces {
             sent: now,
         };
         if self.leaving.try_push(sample).is_err() {
+            self.tracing.finish();
             self.tracing.lose();
         }
         true

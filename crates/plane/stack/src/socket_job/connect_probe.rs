@@ -14,7 +14,7 @@ use shm::Frame;
 use tcp::{IpFields, OptionBytes, Segment, Seq};
 use wire::{FlowKey, Outcome, Protocol};
 
-use super::{Heard, SocketJob};
+use super::{Heard, RETRY_EVERY, SocketJob};
 use crate::frames;
 use crate::routes::{NextHop, Route};
 use datapath::Dispatcher;
@@ -74,6 +74,14 @@ impl SocketJob {
             let frame = self.kept.remove(at);
             self.open(&frame, now);
             self.spares.push(frame);
+        }
+    }
+
+    /// A connect probe has come before its group could be taken over.
+    pub(super) fn postpone(&mut self, connect_probe: &Frame, now: Nanos) {
+        let Outcome::Flow(flow) = wire::classify(connect_probe.bytes()) else { return };
+        if let Some(sockets) = self.sockets.as_mut() {
+            sockets.call_later(&flow.key, now + RETRY_EVERY);
         }
     }
 

@@ -99,6 +99,7 @@ impl SocketJob {
 
     /// From now on what moves is ours.
     pub(super) fn attach_moving(&mut self, moving: Moving, now: Nanos) {
+        self.engine.expect_cookies(now);
         match moving {
             Moving::Group(group) => _ = self.claim(group, now),
             Moving::Epoch(_) => {
@@ -112,7 +113,7 @@ impl SocketJob {
 
     /// Takes the flows that wait for the packets in hand, whoever was told of their groups: a
     /// packet is here, so the group is ours. Packets of flows that the engine has no room for are
-    /// dropped: they come again.
+    /// dropped: they come again. Connect probes do not by themselves, and are sent again.
     pub(super) fn claim_arrived(&mut self, now: Nanos) {
         let mut at = 0;
         while let Some(frame) = self.kept.get(at) {
@@ -121,9 +122,13 @@ impl SocketJob {
                 at += 1;
                 continue;
             }
-            let frame = self.kept.remove(at);
+            let mut frame = self.kept.remove(at);
+            if std::mem::take(&mut frame.meta_mut().transmit) {
+                self.postpone(&frame, now);
+            } else {
+                self.counts.add(SocketCounter::FlowsWaiting, 1);
+            }
             self.spares.push(frame);
-            self.counts.add(SocketCounter::FlowsWaiting, 1);
         }
     }
 
@@ -230,7 +235,7 @@ impl SocketJob {
                             &mut self.context.rings,
                         );
                     }
-                    None => sockets.turn_away(new, &mut self.engine),
+                    None => sockets.take_unaccepted(new, &mut self.engine, &mut self.context.rings),
                 }
             }
             if is_live {

@@ -9,7 +9,7 @@ use wire::icmp::{ErrorKind, ErrorMessage};
 
 use super::{Heard, SPARES, SWEEP_EVERY, SocketJob};
 use crate::counts::SocketCounter;
-use crate::frames::{Arrival, Press, arrival};
+use crate::frames::{Arrival, Press, arrival, is_of_vlan};
 use crate::routes::Route;
 use crate::served::COMMANDS;
 
@@ -25,9 +25,13 @@ impl SocketJob {
             engine, context, sockets, routes, neighbours, kept, spares, events, counts, ..
         } = self;
         let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
-        let mut errors = ArrayVec::<ErrorMessage, BURST>::new();
+        let mut errors = ArrayVec::<(ErrorMessage, &[u8]), BURST>::new();
         let mut is_full = false;
         for frame in kept.iter() {
+            if sockets.is_some() && is_of_vlan(frame) {
+                counts.add(SocketCounter::Vlans, 1);
+                continue;
+            }
             match arrival(frame, routes) {
                 Arrival::Segment(segment) => {
                     if let Some(traces) = sockets.as_mut().and_then(|of| of.traces()) {
@@ -62,7 +66,7 @@ impl SocketJob {
                         neighbours.learn(from, to, route, user, now);
                     }
                 }
-                Arrival::Error(error) => errors.push(error),
+                Arrival::Error(error, packet) => errors.push((error, packet)),
                 Arrival::NotTcp => counts.add(SocketCounter::NotTcp, 1),
             }
         }
@@ -72,11 +76,11 @@ impl SocketJob {
         engine.receive(now, &incoming, &mut context.rings, &mut press);
         drop(incoming);
         let mut press = Press::plain(routes, spares, outlet, events, counts);
-        for error in errors {
+        for (error, packet) in errors {
             match (error.key.protocol(), error.kind) {
                 (Protocol::Udp, _) => {
                     if let Some(sockets) = sockets {
-                        sockets.unreachable(&error);
+                        sockets.unreachable(&error, packet, now);
                     }
                 }
                 (Protocol::Tcp, ErrorKind::TooBig { mtu }) => {

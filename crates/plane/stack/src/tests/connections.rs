@@ -248,7 +248,7 @@ impl Bench {
     }
 
     /// The client takes in what has come.
-    fn hear(&mut self) {
+    pub(super) fn hear(&mut self) {
         let (_, pool) = self.dispatcher.ports_and_pool();
         let mut batch = Batch::new();
         while self.port.rx(pool, &mut batch, self.now) > 0 {

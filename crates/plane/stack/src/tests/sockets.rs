@@ -3,12 +3,14 @@
 
 mod app;
 mod datagrams;
+mod death;
 mod endings;
 mod evicted;
 mod handed_over;
 mod honest;
 mod listeners;
 mod mappings;
+mod moved;
 mod opened;
 mod rate;
 mod room;

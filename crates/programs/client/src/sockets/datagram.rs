@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::sockets::{PAYLOAD_MAX, Piece};
+use shm::sockets::{PAYLOAD_MAX, Piece, SlotWords};
 
 use super::receive::ReceiveFlags;
 use super::socket::Socket;
@@ -104,6 +104,63 @@ impl Socket {
     pub fn payload_max(&self) -> usize {
         let words = self.slot().map(|slot| slot.words.payload_max.load(Ordering::Relaxed));
         words.unwrap_or_default() as usize
+    }
+
+    /// The same to the host at `to`: less, if a router on the way there has said in the last ten
+    /// minutes that its next link takes less. The kernel's socket has heard so too, and cuts or
+    /// refuses what is longer.
+    pub fn payload_max_to(&self, to: IpAddr) -> usize {
+        let most = self.payload_max();
+        match self.path_mtu(to) {
+            Some(mtu) => most.min(usize::from(mtu).saturating_sub(headers(to))),
+            None => most,
+        }
+    }
+
+    /// Bytes of the longest packet to the host at `to`, if a router on the way there has said so in
+    /// the last ten minutes.
+    pub fn path_mtu(&self, to: IpAddr) -> Option<u16> {
+        let now = || sys::clock::now().0 / 1_000_000_000;
+        self.slot().ok()?.region.memory.path_mtu(to, now)
+    }
+
+    /// Whether a datagram of that length to `to`, or to the peer that the socket is connected to,
+    /// fits into one packet all the way there.
+    #[inline]
+    pub fn takes(&self, bytes: usize, to: Option<SocketAddr>) -> bool {
+        if bytes <= PAYLOAD_OF_EVERY_PATH {
+            return true;
+        }
+        match to.or_else(|| self.peer_address()) {
+            Some(to) => bytes <= self.payload_max_to(to.ip()),
+            None => bytes <= self.payload_max(),
+        }
+    }
+
+    /// Whether the kernel's socket may have an error that comes before all else: once for each
+    /// time that it was given one, or that [`Self::expect_kernel_error`] was called.
+    #[inline]
+    pub fn may_have_kernel_error(&self) -> bool {
+        self.slot().is_ok_and(|slot| {
+            let word = &slot.words.kernel_error;
+            match word.load(Ordering::Acquire) {
+                0 => false,
+                SlotWords::BEING_GIVEN => true,
+                // Another one may be given meanwhile.
+                seen => {
+                    _ = word.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Relaxed);
+                    true
+                }
+            }
+        })
+    }
+
+    /// The kernel's socket may have an error from now on: something was taken from its queue of
+    /// errors, or it has sent something.
+    pub fn expect_kernel_error(&self) {
+        if let Ok(slot) = self.slot() {
+            slot.words.kernel_error.store(1, Ordering::Release);
+        }
     }
 
     /// Sends a datagram of `bytes` bytes to `to`, or to the peer that the socket is connected to:
@@ -214,4 +271,13 @@ impl Socket {
         let next = self.slot().ok().and_then(|slot| slot.next_datagram().ok());
         next.map_or(0, |(_, record)| u64::from(record.payload))
     }
+}
+
+/// Payload of a datagram that no path is too narrow for: Linux believes no router that names less
+/// than 552 bytes (`net.ipv4.route.min_pmtu`).
+const PAYLOAD_OF_EVERY_PATH: usize = 552 - 28;
+
+/// Bytes before the payload in a packet to that host: RFC 791 or 8200, and 768.
+fn headers(to: IpAddr) -> usize {
+    if to.to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 }
 }

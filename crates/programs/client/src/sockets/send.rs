@@ -25,9 +25,6 @@ const FIRST_LOG2: u8 = 14;
 /// A full ring is to become 2 to this power times as long.
 const GROW_LOG2: u8 = 2;
 
-/// TCP_CORK that holds only until the next call without MSG_MORE.
-const CORKED_BY_MORE: u32 = 2;
-
 /// Bytes that are carried to another ring at a time.
 const CARRY: usize = 4096;
 
@@ -165,7 +162,7 @@ impl Slot<'_> {
         if put == 0 {
             return Ok(0);
         }
-        self.cork(flags.more);
+        self.say_more(flags.more);
         let tail = written.tail + put as u64;
         if flags.urgent && put == bytes {
             self.words.tx_urgent.store(tail + 1, Ordering::Release);
@@ -194,14 +191,15 @@ impl Slot<'_> {
         written.room().min(self.most().saturating_sub(written.bytes()))
     }
 
-    /// MSG_MORE is a cork until the next call without it.
+    /// Says of a write with MSG_MORE that more follows, and of the next one that this was it.
     #[inline]
-    fn cork(&self, more: bool) {
-        let corked = self.words.option(SlotOption::Cork);
-        if more && corked == 0 {
-            self.words.set_option(SlotOption::Cork, CORKED_BY_MORE);
-        } else if !more && corked == CORKED_BY_MORE {
-            self.words.set_option(SlotOption::Cork, 0);
+    fn say_more(&self, more: bool) {
+        let said = self.words.option(SlotOption::More);
+        if more {
+            let times = (said >> 1).wrapping_add(1);
+            self.words.set_option(SlotOption::More, times << 1 | 1);
+        } else if said & 1 != 0 {
+            self.words.set_option(SlotOption::More, said & !1);
         }
     }
 

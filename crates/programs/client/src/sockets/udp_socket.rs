@@ -107,7 +107,7 @@ impl UdpSocket {
     /// As the kernel's sendto(2).
     pub fn send_to(&self, from: &[u8], to: SocketAddr) -> io::Result<usize> {
         match &self.ours {
-            Some(ours) if !to.ip().is_loopback() && ours.has_room_for(from) => ours
+            Some(ours) if !to.ip().is_loopback() && ours.socket.takes(from.len(), Some(to)) => ours
                 .send(from, Some(to))
                 .or_else(|error| unless_alone(error, || self.kernel.send_to(from, to))),
             _ => self.kernel.send_to(from, to),
@@ -120,7 +120,7 @@ impl UdpSocket {
     /// As the kernel's send(2).
     pub fn send(&self, from: &[u8]) -> io::Result<usize> {
         match &self.ours {
-            Some(ours) if ours.has_room_for(from) => ours
+            Some(ours) if ours.socket.takes(from.len(), None) => ours
                 .send(from, None)
                 .or_else(|error| unless_alone(error, || self.kernel.send(from))),
             _ => self.kernel.send(from),
@@ -206,11 +206,6 @@ impl UdpSocket {
 }
 
 impl Ours {
-    /// Whether it fits into one packet; the kernel cuts what does not.
-    fn has_room_for(&self, datagram: &[u8]) -> bool {
-        datagram.len() <= self.socket.payload_max()
-    }
-
     fn send(&self, from: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
         let socket = &self.socket;
         blocking(socket, Readiness::OUT, SlotOption::SendTimeout, || socket.send_to(from, to))

@@ -36,6 +36,24 @@ impl Socket {
     /// # Errors
     /// ENOTCONN: it was closed and is no more.
     pub fn wait(&self, want: Readiness, timeout: Option<Duration>) -> Result<Waited, Errno> {
+        self.wait_by(want, timeout, doze)
+    }
+
+    /// The same, but that a signal ends the wait only if its handler was set to end calls: after
+    /// one with SA_RESTART the kernel waits on. Kernels before 5.16 end it after each.
+    ///
+    /// # Errors
+    /// As for [`Self::wait`].
+    pub fn wait_on(&self, want: Readiness, timeout: Option<Duration>) -> Result<Waited, Errno> {
+        self.wait_by(want, timeout, doze_on)
+    }
+
+    fn wait_by(
+        &self,
+        want: Readiness,
+        timeout: Option<Duration>,
+        doze: impl Fn(&AtomicU32, u32, Nanos) -> Result<(), Errno>,
+    ) -> Result<Waited, Errno> {
         if self.is_ready(want) {
             return Ok(Waited::Ready);
         }
@@ -53,14 +71,19 @@ impl Socket {
             }
             now = clock::now();
         }
-        self.sleep(want, deadline)
+        self.sleep(want, deadline, doze)
     }
 
     fn is_ready(&self, want: Readiness) -> bool {
         !self.readiness().for_want(want).is_empty()
     }
 
-    fn sleep(&self, want: Readiness, deadline: Option<Nanos>) -> Result<Waited, Errno> {
+    fn sleep(
+        &self,
+        want: Readiness,
+        deadline: Option<Nanos>,
+        doze: impl Fn(&AtomicU32, u32, Nanos) -> Result<(), Errno>,
+    ) -> Result<Waited, Errno> {
         let slot = self.slot()?;
         loop {
             let notify_word = slot.words.notify_word.load(Ordering::Acquire);
@@ -95,4 +118,28 @@ fn doze(notify_word: &AtomicU32, expected: u32, most: Nanos) -> Result<(), Errno
         tv_nsec: (most.0 % 1_000_000_000) as _,
     };
     futex::wait(notify_word, futex::Flags::empty(), expected, Some(&timeout))
+}
+
+/// The same by futex_waitv(2), to whose sleep the kernel returns after a handler with SA_RESTART:
+/// its time limit is a moment, where that of [`doze`] would begin anew.
+fn doze_on(notify_word: &AtomicU32, expected: u32, most: Nanos) -> Result<(), Errno> {
+    if is_confined() {
+        return doze(notify_word, expected, most);
+    }
+    let until = clock::now() + most;
+    let until = Timespec {
+        tv_sec: (until.0 / 1_000_000_000) as i64,
+        tv_nsec: (until.0 % 1_000_000_000) as _,
+    };
+    let mut word = futex::Wait::new();
+    word.val = expected.into();
+    word.uaddr = futex::WaitPtr::new(notify_word.as_ptr().cast());
+    word.flags = futex::WaitFlags::SIZE_U32;
+    let flags = futex::WaitvFlags::empty();
+    match futex::waitv(&[word], flags, Some(&until), futex::ClockId::Monotonic) {
+        Ok(_) => Ok(()),
+        Err(errno @ (Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)) => Err(errno),
+        // There is no such call here.
+        Err(_) => doze(notify_word, expected, most),
+    }
 }

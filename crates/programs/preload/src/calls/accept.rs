@@ -6,7 +6,7 @@ use calisto_client::sockets::Readiness;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{inherit, renew};
+use crate::calls::{inherit, renew, stdio};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, descriptors, own_code};
 use crate::process::{again, lookup, session};
@@ -64,6 +64,7 @@ pub(crate) unsafe fn accept4(
                     unsafe { crate::calls::close::close(made) };
                     return outcome::failed(errno);
                 }
+                stdio::stand_in(made);
                 return made;
             }
             Err(Errno::AGAIN) => {}

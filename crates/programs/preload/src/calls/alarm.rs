@@ -97,7 +97,8 @@ struct Seen {
 /// What is to be told of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct News {
-    is_any: bool,
+    /// The bits that a socket has gained, and [`Readiness::IN`] for more bytes.
+    ready: u32,
     is_urgent: bool,
 }
 
@@ -111,11 +112,9 @@ impl Seen {
     }
 
     fn news(self, before: Self) -> News {
-        let has_gained = self.ready.bits() & !before.ready.bits() != 0;
-        News {
-            is_any: has_gained || self.came != before.came,
-            is_urgent: self.urgent > before.urgent,
-        }
+        let gained = self.ready.bits() & !before.ready.bits();
+        let more = if self.came != before.came { Readiness::IN.bits() } else { 0 };
+        News { ready: gained | more, is_urgent: self.urgent > before.urgent }
     }
 }
 
@@ -130,11 +129,68 @@ fn tell(fd: c_int, news: News) {
     }
     // SAFETY: it takes no argument.
     let is_async = unsafe { real::fcntl(fd, libc::F_GETFL, 0) } & libc::O_ASYNC != 0;
-    if news.is_any && is_async {
-        // SAFETY: likewise.
-        let chosen = unsafe { real::fcntl(fd, F_GETSIG, 0) };
-        send(kind, number, if chosen > 0 { chosen } else { libc::SIGIO });
+    if news.ready == 0 || !is_async {
+        return;
     }
+    // SAFETY: likewise.
+    let chosen = unsafe { real::fcntl(fd, F_GETSIG, 0) };
+    if chosen <= 0 {
+        send(kind, number, libc::SIGIO);
+        return;
+    }
+    for (bits, band) in BANDS {
+        if news.ready & bits != 0 && !send_with(kind, number, chosen, (band, fd)) {
+            send(kind, number, chosen);
+            return;
+        }
+    }
+}
+
+/// What a signal of the program's choice says of the news: `si_band` of fcntl(2), F_SETSIG
+/// (`send_sigio_to_task`).
+const BANDS: [(u32, i16); 4] = [
+    (Readiness::IN.bits() | Readiness::RDHUP.bits(), libc::POLLIN | libc::POLLRDNORM),
+    (Readiness::OUT.bits(), libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND),
+    (Readiness::ERR.bits(), libc::POLLERR),
+    (Readiness::HUP.bits(), libc::POLLHUP | libc::POLLERR),
+];
+
+/// `si_code` of a signal about a descriptor that a process sends: the kernel lets no thread say
+/// POLL_IN and the like to another one.
+const SI_SIGIO: c_int = -5;
+
+/// `siginfo_t` of a signal about a descriptor.
+#[repr(C)]
+struct About {
+    signal: c_int,
+    error: c_int,
+    code: c_int,
+    padding: c_int,
+    band: libc::c_long,
+    fd: c_int,
+    rest: [u8; 100],
+}
+
+const _: () = assert!(size_of::<About>() == size_of::<libc::siginfo_t>());
+
+/// Sends a signal that says of which descriptor it tells, and what; false: to a group there is no
+/// such call.
+fn send_with(kind: c_int, number: libc::pid_t, signal: c_int, (band, fd): (i16, c_int)) -> bool {
+    let process = fork::process() as libc::pid_t;
+    let (code, band) = (SI_SIGIO, band.into());
+    let about = About { signal, error: 0, code, padding: 0, band, fd, rest: [0; 100] };
+    let about = &raw const about;
+    // SAFETY: plain numbers, and what the call reads.
+    let result = unsafe {
+        match kind {
+            OWNER_THREAD => {
+                libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, number, signal, about)
+            }
+            OWNER_GROUP => return false,
+            _ => libc::syscall(libc::SYS_rt_sigqueueinfo, number, signal, about),
+        }
+    };
+    result == 0
 }
 
 /// Who is told of a socket's news; number 0: nobody.
@@ -166,13 +222,13 @@ mod tests {
     #[test]
     fn news_is_what_was_not_there_before() {
         let quiet = Seen { ready: Readiness::OUT, came: 5, urgent: 0 };
-        let none = News { is_any: false, is_urgent: false };
+        let none = News { ready: 0, is_urgent: false };
         assert_eq!(quiet.news(quiet), none);
         let read = Seen { ready: Readiness::OUT | Readiness::IN, ..quiet };
-        assert!(read.news(quiet).is_any);
+        assert_eq!(read.news(quiet).ready, Readiness::IN.bits());
         assert_eq!(quiet.news(read), none, "what is gone is no news");
         let more = Seen { came: 9, ..read };
-        assert!(more.news(read).is_any && !more.news(read).is_urgent);
+        assert_eq!(more.news(read), News { ready: Readiness::IN.bits(), is_urgent: false });
         assert!(Seen { urgent: 10, ..more }.news(more).is_urgent);
     }
 }

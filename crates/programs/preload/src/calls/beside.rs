@@ -62,12 +62,17 @@ impl Tells {
     }
 }
 
+/// Options of which [`follow`] reads the value for another reason.
+const OTHERS: [(c_int, c_int); 4] = [
+    (libc::IPPROTO_UDP, UDP_SEGMENT),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+    (libc::IPPROTO_IP, libc::IP_RECVERR),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+];
+
 /// Whether an option is about what [`follow`] reads.
 pub(crate) fn is_about_it(level: c_int, name: c_int) -> bool {
-    let may_be_cut = (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
-    TELLS.iter().any(|&(l, n, _)| (l, n) == (level, name))
-        || (level, name) == (libc::IPPROTO_UDP, UDP_SEGMENT)
-        || (level, name) == may_be_cut
+    TELLS.iter().any(|&(l, n, _)| (l, n) == (level, name)) || OTHERS.contains(&(level, name))
 }
 
 /// Has ours do what the program has told the kernel's half of a UDP socket.
@@ -86,7 +91,12 @@ pub(crate) fn follow(fd: c_int, file: &File) {
     const INTERFACE: c_int = 4;
     const OMIT: c_int = 5;
     let may_be_cut = matches!(discovers, Some(DONT | INTERFACE | OMIT));
+    let queues = [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
+    let tells_errors = queues
+        .iter()
+        .any(|&(level, name)| kernel_socket::number(fd, level, name).is_some_and(|on| on != 0));
     for (option, value) in [
+        (SocketOption::TellsErrors, u32::from(tells_errors)),
         (SocketOption::Beside, bits),
         (SocketOption::SegmentBytes, segment.cast_unsigned()),
         (SocketOption::MayBeCut, u32::from(may_be_cut)),

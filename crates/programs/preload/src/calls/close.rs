@@ -69,6 +69,7 @@ fn linger(held: &Held) {
     while file.socket.unsent_bytes() > 0 && !deadline.is_over() {
         // Nothing is held back for more to come. And nobody is told of the last acknowledgement: a
         // worker looks what there is of them because an option was set.
+        file.socket.set_option(SocketOption::More, 0);
         file.socket.set_option(SocketOption::Cork, 0);
         std::thread::sleep(LINGER_STEP);
     }

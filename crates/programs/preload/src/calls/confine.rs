@@ -12,7 +12,7 @@ use libc::{c_int, c_long};
 
 use crate::entry::descriptors::{self, Found};
 use crate::process::lookup;
-use crate::system::{faults, real};
+use crate::system::{faults, fork, real};
 use crate::wait::list;
 
 /// Operations of seccomp(2) that lock in.
@@ -24,7 +24,8 @@ const LOCKS: [usize; 2] =
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
-    if option != libc::PR_SET_SECCOMP {
+    // A child of vfork locks itself in, and not its parent, whose memory it has.
+    if option != libc::PR_SET_SECCOMP || fork::shares_memory() {
         // SAFETY: the caller's arguments.
         return unsafe { real::prctl(option, a, b, c, d) };
     }
@@ -39,7 +40,7 @@ pub(crate) unsafe fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize
 
 /// seccomp(2), which has no name in libc; `make` makes the call.
 pub(crate) fn seccomp(operation: usize, make: impl FnOnce() -> c_long) -> c_long {
-    if !LOCKS.contains(&operation) {
+    if !LOCKS.contains(&operation) || fork::shares_memory() {
         return make();
     }
     prepare();

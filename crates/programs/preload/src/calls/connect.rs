@@ -7,7 +7,7 @@ use calisto_client::sockets::{Outcome, Readiness};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{alarm, fallback, inherit, twins, udp};
+use crate::calls::{alarm, fallback, inherit, listen, twins, udp};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
 use crate::process::{lookup, say, session};
@@ -35,6 +35,10 @@ unsafe fn decide(
     bytes: socklen_t,
 ) -> Option<Result<(), Errno>> {
     if let Some(held) = lookup::socket(fd) {
+        if fork::is_borrowed() {
+            // What the number is to the parent stays so.
+            return None;
+        }
         let file = held.file()?;
         if file.kind == Kind::Datagram {
             // SAFETY: the caller's promise.
@@ -166,8 +170,11 @@ unsafe fn again(
         Err(errno) => return Some(Err(errno)),
     };
     if family == libc::AF_UNSPEC {
-        // It disconnects; the kernel's socket never was connected.
-        forget(fd);
+        // It disconnects; the kernel's socket never was connected, or listens, which ends by that.
+        match file.kind {
+            Kind::Listener => listen::give_up(fd, held),
+            Kind::Stream | Kind::Datagram => forget(fd),
+        }
         return None;
     }
     if file.kind == Kind::Listener {

@@ -13,7 +13,7 @@ use crate::calls::spans::Spans;
 use crate::entry::Held;
 use crate::entry::file::File;
 use crate::process::lookup;
-use crate::system::{address, outcome, real};
+use crate::system::{address, kernel_socket, outcome, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::{self, Ended};
 
@@ -43,6 +43,9 @@ pub(crate) unsafe fn receive(
     flags: c_int,
 ) -> Served<Received> {
     let Some(file) = held.file() else { return Served::Elsewhere };
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return of_error_queue(file);
+    }
     let asked = ReceiveFlags {
         peek: flags & libc::MSG_PEEK != 0,
         truncate: flags & libc::MSG_TRUNC != 0,
@@ -51,6 +54,9 @@ pub(crate) unsafe fn receive(
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.receive_timeout());
     loop {
+        if let Some(errno) = kernel_error(fd, file) {
+            return Served::Done(Err(errno));
+        }
         match file.socket.receive_from_with(asked, |piece| spans.fill(piece)) {
             Ok(got) => {
                 let mut parts = Parts::at(place);
@@ -100,6 +106,23 @@ pub(crate) unsafe fn receive(
             Err(errno) => return Served::Done(Err(errno)),
         }
     }
+}
+
+/// The queue of errors is at the kernel's half (IP_RECVERR). What is taken from it may leave
+/// another one to be told by the next call.
+pub(crate) fn of_error_queue<T>(file: &File) -> Served<T> {
+    file.socket.expect_kernel_error();
+    Served::Elsewhere
+}
+
+/// The error of the kernel's half, which comes before datagrams, and before anything is sent. It is
+/// asked only if it may have one.
+pub(crate) fn kernel_error(fd: c_int, file: &File) -> Option<Errno> {
+    if !file.socket.may_have_kernel_error() {
+        return None;
+    }
+    let code = kernel_socket::number(fd, libc::SOL_SOCKET, libc::SO_ERROR)?;
+    (code != 0).then(|| Errno::from_raw_os_error(code))
 }
 
 /// What has come by the kernel, without waiting.
@@ -194,8 +217,16 @@ pub(crate) fn send_as(
     how: Outgoing,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    if flags & libc::MSG_OOB != 0 {
+    // As `udp_sendmsg` of Linux; `udpv6_sendmsg` does not look.
+    let is_v4 = || match how.to.or_else(|| file.socket.peer_address()) {
+        Some(peer) => peer.is_ipv4(),
+        None => file.family == libc::AF_INET,
+    };
+    if flags & libc::MSG_OOB != 0 && is_v4() {
         return Some(Err(Errno::OPNOTSUPP));
+    }
+    if let Some(errno) = kernel_error(fd, file) {
+        return Some(Err(errno));
     }
     let has_more = flags & libc::MSG_MORE != 0;
     if file.goes_on(has_more) || has_more {
@@ -238,12 +269,13 @@ pub(crate) fn send_as(
 /// kernel to send or to refuse.
 const SEGMENTS_MAX: usize = 64;
 
-/// Whether what is to be sent fits into packets of ours, and comes from an address of ours. More
-/// than one datagram of IPv4 can carry is the kernel's too: what IPv6 takes is a little more.
+/// Whether what is to be sent fits into packets of ours all the way, and comes from an address of
+/// ours. More than one datagram of IPv4 can carry is the kernel's too: what IPv6 takes is a little
+/// more.
 fn fits(file: &File, bytes: usize, how: &Outgoing) -> bool {
     let each = how.segment_bytes.map_or(bytes, |segment| usize::from(segment.get()).min(bytes));
     bytes <= PAYLOAD_MAX
-        && each <= file.socket.payload_max()
+        && file.socket.takes(each, how.to)
         && bytes <= each * SEGMENTS_MAX
         && how.from.is_none_or(|from| file.socket.may_send_from(from))
 }
@@ -257,16 +289,19 @@ fn by_kernel(
     to: Option<SocketAddr>,
     flags: c_int,
 ) -> Result<usize, Errno> {
-    let to = to.or_else(|| file.socket.peer_address()).ok_or(Errno::DESTADDRREQ)?;
-    let (address, address_bytes) = address::storage(to, file.family);
+    let to = to.or_else(|| file.socket.peer_address());
+    let named = to.map(|to| address::storage(to, file.family));
+    // Without one the kernel refuses, or goes on with a datagram that it has the beginning of.
+    let (name, name_bytes) = match &named {
+        Some((name, bytes)) => (std::ptr::from_ref(name).cast(), *bytes as socklen_t),
+        None => (std::ptr::null(), 0),
+    };
     let mut payload = vec![0_u8; spans.left()];
     spans.take(&mut payload)?;
     let (from, count) = (payload.as_ptr().cast(), payload.len());
+    file.expects_kernel_error();
     // SAFETY: payload and address are ours.
-    outcome::of_bytes(unsafe {
-        let name = (&raw const address).cast();
-        real::sendto(fd, from, count, flags, name, address_bytes as socklen_t)
-    })
+    outcome::of_bytes(unsafe { real::sendto(fd, from, count, flags, name, name_bytes) })
 }
 
 /// sendto(2) on a UDP socket of ours.
@@ -286,15 +321,16 @@ pub(crate) unsafe fn sendto(
     }
     let Some(file) = held.file() else { return Served::Elsewhere };
     // SAFETY: the caller's promise.
-    match unsafe { destination(file, address, address_bytes) } {
+    match unsafe { destination(fd, file, address, address_bytes) } {
         Err(errno) => Served::Done(Err(errno)),
         Ok(Some(to)) => send(fd, held, spans, Some(to), flags),
         Ok(None) => Served::Elsewhere,
     }
 }
 
-/// The address that a datagram is to go to; nothing: it is one of many, of another family or
-/// nonsense, and the kernel's, which is to see what the program has written.
+/// The address that a datagram is to go to; nothing: it is one of many, of another family than the
+/// socket or its own address, or nonsense, and the kernel's, which is to see what the program has
+/// written.
 ///
 /// # Errors
 /// EFAULT.
@@ -302,6 +338,7 @@ pub(crate) unsafe fn sendto(
 /// # Safety
 /// Reading the address is the program's wish.
 pub(crate) unsafe fn destination(
+    fd: c_int,
     file: &File,
     address: *const sockaddr,
     bytes: socklen_t,
@@ -311,7 +348,17 @@ pub(crate) unsafe fn destination(
         return Ok(None);
     }
     // SAFETY: the caller's promise.
-    Ok(unsafe { address::read(address, bytes)? }.filter(|to| address::is_ours(*to)))
+    let to = unsafe { address::read(address, bytes)? };
+    Ok(to.filter(|to| address::is_ours(*to) && leads_to(fd, file, *to)))
+}
+
+/// Whether there is a way from the socket's own address, or the kernel's half is to say that there
+/// is none.
+pub(crate) fn leads_to(fd: c_int, file: &File, to: SocketAddr) -> bool {
+    file.leads_to(to, || {
+        let alone = kernel_socket::number(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
+        alone.is_some_and(|value| value != 0)
+    })
 }
 
 /// The sender's address of a datagram, where the program wants it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::calls::{alarm, close, to_kernel, twins};
+use crate::calls::{alarm, close, stdio, to_kernel, twins};
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
@@ -56,6 +56,7 @@ fn follow(fd: c_int, made: c_int) -> c_int {
             Found::Plain => twins::note(fd, made),
             Found::Internal => {}
         }
+        stdio::stand_in(made);
     }
     made
 }

@@ -116,6 +116,9 @@ pub(crate) unsafe fn on_connection(given: Given) -> Result<(), Errno> {
 /// # Safety
 /// Reading the value is the program's wish.
 pub(crate) unsafe fn on_halves(fd: c_int, held: &Held, kind: Kind, given: Given) -> bool {
+    if fork::is_borrowed() {
+        return false;
+    }
     // SAFETY: the caller's promise.
     let treatment = unsafe { given.treatment(kind != Kind::Datagram) };
     match (kind, treatment) {

@@ -80,7 +80,8 @@ fn is_bound_only(fd: c_int) -> bool {
     local.ok().flatten().is_some_and(|local| local.port() != 0)
 }
 
-/// The kernel will not have it listen: nor do we.
+/// It listens no more, or the kernel will not have it listen: its numbers are the kernel's. Calls
+/// of other threads that wait for it begin anew.
 pub(crate) fn give_up(fd: c_int, ours: &Held) {
     let Some(file) = ours.file() else { return };
     if let Some(session) = session::current()
@@ -89,6 +90,7 @@ pub(crate) fn give_up(fd: c_int, ours: &Held) {
         own_code::run(|| session.unlisten(&file.socket));
     }
     kernel_socket::set_nonblocking(fd, file.is_nonblocking());
+    file.set_renewed();
     twins::let_go(fd);
     close::forget(fd);
 }

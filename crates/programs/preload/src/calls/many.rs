@@ -2,8 +2,8 @@
 
 use libc::{c_int, c_uint, mmsghdr, timespec};
 
-use crate::calls::message;
 use crate::calls::served::Served;
+use crate::calls::{datagram, message};
 use crate::process::lookup;
 use crate::system::{copy, outcome, real};
 use crate::wait::deadline::Deadline;
@@ -37,7 +37,10 @@ pub(crate) unsafe fn recvmmsg(
         Err(errno) => return outcome::failed(errno),
     };
     // Before anything that could be read, as in `__sys_recvmmsg` of Linux.
-    let error = lookup::socket(fd).and_then(|held| held.file()?.socket.take_error());
+    let error = lookup::socket(fd).and_then(|held| {
+        let file = held.file()?;
+        file.socket.take_error().or_else(|| datagram::kernel_error(fd, file))
+    });
     if let Some(error) = error {
         return outcome::failed(error);
     }

@@ -65,7 +65,7 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
     let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
     let Some(file) = held.file() else { return Served::Elsewhere };
     if flags & libc::MSG_ERRQUEUE != 0 {
-        return Served::Elsewhere;
+        return datagram::of_error_queue(file);
     }
     crate::system::faults::watch();
     // SAFETY: the caller's promise; any bits are a message's header.
@@ -195,7 +195,7 @@ unsafe fn send_beside(
     let to = match names_nobody(header) {
         true => None,
         // SAFETY: the caller's promise.
-        false => match unsafe { datagram::destination(file, name, bytes)? } {
+        false => match unsafe { datagram::destination(fd, file, name, bytes)? } {
             Some(to) => Some(to),
             None => return Ok(None),
         },
@@ -229,6 +229,7 @@ unsafe fn by_kernel(
         header.msg_name = std::ptr::from_ref(name).cast_mut().cast();
         header.msg_namelen = *count as socklen_t;
     }
+    file.expects_kernel_error();
     // SAFETY: the caller's promise; the address lives until the call is over.
     outcome::of_bytes(unsafe { real::sendmsg(fd, &raw const header, flags) })
 }

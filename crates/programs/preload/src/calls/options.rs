@@ -281,7 +281,10 @@ fn mtu(file: &File, level: c_int) -> Option<c_int> {
     let headers = if level == libc::IPPROTO_IP { 20 + 8 } else { 40 + 8 };
     match file.kind {
         Kind::Stream => Some(tcp_info::path_mtu(&file.socket) as c_int),
-        Kind::Datagram => c_int::try_from(file.socket.payload_max() + headers).ok(),
+        Kind::Datagram => {
+            let to = file.socket.peer_address()?.ip();
+            c_int::try_from(file.socket.payload_max_to(to) + headers).ok()
+        }
         Kind::Listener => None,
     }
 }

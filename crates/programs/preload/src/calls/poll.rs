@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use crate::entry::descriptors;
 use crate::system::{copy, faults, outcome, real};
 use crate::wait::deadline::Deadline;
-use crate::wait::list::List;
+use crate::wait::list::{List, SHORT, Wanted};
 
 /// poll(2).
 ///
@@ -104,7 +104,10 @@ unsafe fn serve(
     mask: *const sigset_t,
 ) -> Result<c_int, Errno> {
     faults::watch();
-    let mut wanted = Vec::with_capacity(count as usize);
+    if count as usize > SHORT && count as usize > most_descriptors() {
+        return Err(Errno::INVAL);
+    }
+    let mut wanted = Wanted::new();
     for index in 0..count as usize {
         // SAFETY: the caller's promise.
         let place = unsafe { copy::get(fds.add(index))? };
@@ -117,4 +120,14 @@ unsafe fn serve(
         unsafe { copy::put(&raw mut (*fds.add(index)).revents, &place.revents)? };
     }
     Ok(ready as c_int)
+}
+
+/// How many descriptors the process may have, and so places a list (`do_sys_poll`).
+fn most_descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
+        0 => usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    }
 }

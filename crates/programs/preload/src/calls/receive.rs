@@ -211,10 +211,11 @@ fn urgent(file: &File, spans: &mut Spans, peek: bool) -> Result<usize, Errno> {
 /// Receives by whichever kind of socket it is.
 fn receive(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
     let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
-    if flags & KERNELS != 0 {
+    let kind = held.file().map(|file| file.kind);
+    if flags & KERNELS != 0 && kind != Some(Kind::Datagram) {
         return Served::Elsewhere;
     }
-    if held.file().is_some_and(|file| file.kind == Kind::Datagram) {
+    if kind == Some(Kind::Datagram) {
         // SAFETY: nothing is written to nowhere.
         let received = unsafe { datagram::receive(fd, &held, spans, Place::NOWHERE, flags) };
         return match received {

@@ -1,12 +1,14 @@
 //! select(2): the same as poll(2), with sets of bits for lists.
 
+use calisto_client::sockets::is_confined;
 use libc::{c_int, fd_set, sigset_t, timespec, timeval};
 use rustix::io::Errno;
+use smallvec::{SmallVec, smallvec};
 
 use crate::entry::descriptors;
-use crate::system::{copy, faults, outcome, real};
+use crate::system::{copy, descriptor_table, faults, outcome, real};
 use crate::wait::deadline::Deadline;
-use crate::wait::list::List;
+use crate::wait::list::{List, Wanted};
 
 /// A word of the kernel's sets.
 const WORD: usize = u64::BITS as usize;
@@ -51,6 +53,7 @@ pub(crate) unsafe fn select_or(
     timeout: *mut timeval,
     by_kernel: impl FnOnce() -> c_int,
 ) -> c_int {
+    let count = looked_at(count);
     // SAFETY: the caller's promise.
     let Some(wanted) = (unsafe { with_ours(count, sets) }) else { return by_kernel() };
     // SAFETY: the caller's promise.
@@ -98,6 +101,7 @@ pub(crate) unsafe fn pselect_or(
     mask: *const sigset_t,
     by_kernel: impl FnOnce() -> c_int,
 ) -> c_int {
+    let count = looked_at(count);
     // SAFETY: the caller's promise.
     let Some(wanted) = (unsafe { with_ours(count, sets) }) else { return by_kernel() };
     // SAFETY: the caller's promise.
@@ -108,15 +112,31 @@ pub(crate) unsafe fn pselect_or(
     outcome::number(result)
 }
 
+/// How many numbers of a call that names `count` the kernel looks at: none beyond the table of
+/// descriptors, whatever the program says (`core_sys_select`). Programs say what they may have open
+/// (`select(getdtablesize(), …)`) of sets of FD_SETSIZE numbers: what stands behind those is not
+/// theirs to be read, let alone to be written.
+fn looked_at(count: c_int) -> c_int {
+    if count <= FD_SETSIZE || !descriptors::any_special() {
+        return count;
+    }
+    let known = if is_confined() { None } else { outcome::unheard(descriptor_table::room) };
+    let room = known.unwrap_or_else(|| descriptors::special_end().max(FD_SETSIZE as usize));
+    count.min(c_int::try_from(room).unwrap_or(c_int::MAX))
+}
+
+/// The numbers of a set as every C library declares it.
+const FD_SETSIZE: c_int = libc::FD_SETSIZE as c_int;
+
 /// The descriptors that the sets name and what is asked of each; `None` if none is ours, or the
 /// sets cannot be read, which the kernel will say.
-unsafe fn with_ours(count: c_int, sets: Sets) -> Option<Vec<(c_int, i16)>> {
+unsafe fn with_ours(count: c_int, sets: Sets) -> Option<Wanted> {
     if !descriptors::any_special() {
         return None;
     }
     faults::watch();
     let words = usize::try_from(count).ok()?.min(descriptors::DESCRIPTORS_MAX).div_ceil(WORD);
-    let mut wanted = Vec::new();
+    let mut wanted = Wanted::new();
     let mut has_ours = false;
     for word in 0..words {
         let mut bits = [0_u64; 3];
@@ -160,7 +180,7 @@ unsafe fn serve(
         if set.is_null() {
             continue;
         }
-        let mut bits = vec![0_u64; words];
+        let mut bits: SmallVec<[u64; FD_SETSIZE as usize / WORD]> = smallvec![0; words];
         for (&(fd, events), place) in wanted.iter().zip(&list.kernel) {
             if events & asked != 0 && place.revents & told != 0 {
                 bits[fd as usize / WORD] |= 1 << (fd as usize % WORD);

@@ -1,21 +1,16 @@
-//! sendfile(2) and splice(2): between a file or pipe and a socket of ours, the bytes go straight
-//! into or out of the data plane's memory.
+//! sendfile(2): the bytes of a file go straight into the data plane's memory.
 
-use calisto_client::sockets::{GIVEN_TO_KERNEL, Piece, Readiness, ReceiveFlags};
-use libc::{c_int, c_uint, c_void, off64_t, pollfd, size_t, ssize_t};
+use calisto_client::sockets::Piece;
+use libc::{c_int, c_void, off64_t, size_t, ssize_t};
 use rustix::io::Errno;
 
-use crate::calls::send;
 use crate::calls::served::Served;
+use crate::calls::spans::Spans;
+use crate::calls::{datagram, send};
 use crate::entry::Held;
 use crate::entry::file::Kind;
 use crate::process::lookup;
-use crate::system::{copy, faults, outcome, raw, real};
-use crate::wait::deadline::Deadline;
-use crate::wait::{self, Ended};
-
-/// Bytes that a pipe takes or gives without waiting, once poll(2) says that it is ready.
-const PIPE_BYTES: usize = libc::PIPE_BUF;
+use crate::system::{copy, faults, outcome, real};
 
 /// sendfile(2).
 ///
@@ -51,9 +46,21 @@ unsafe fn send_file(
             Err(errno) => return Served::Done(Err(errno)),
         },
     };
-    // The kernel reads from what can be mapped, and says so before it looks at anything else.
-    if !is_regular(from) {
-        return Served::Done(copied(to, from, start, bytes));
+    match source_of(from) {
+        Ok(Source::File) => {}
+        Ok(Source::Seekable) => {
+            // SAFETY: the caller's promise.
+            return Served::Done(unsafe { copied(to, from, at, start, bytes) });
+        }
+        // What has no places to read at has none that could be named, and is spliced, not sent:
+        // what did not go would be lost (`splice_direct_to_actor`).
+        Ok(Source::Flow) if start.is_some() => return Served::Done(Err(Errno::SPIPE)),
+        Ok(Source::Flow) => return Served::Done(Err(Errno::INVAL)),
+        Err(errno) => return Served::Done(Err(errno)),
+    }
+    if held.file().is_some_and(|file| file.kind == Kind::Datagram) {
+        // SAFETY: the caller's promise.
+        return unsafe { send_datagram(to, held, from, at, bytes) };
     }
     let mut done: off64_t = 0;
     let mut is_end = false;
@@ -84,12 +91,89 @@ unsafe fn send_file(
     served
 }
 
-fn is_regular(fd: c_int) -> bool {
+/// What sendfile(2) reads from.
+enum Source {
+    /// A regular file.
+    File,
+    /// A device that has places.
+    Seekable,
+    /// A pipe, a socket, a terminal; a folder too, which cannot be read.
+    Flow,
+}
+
+fn source_of(fd: c_int) -> Result<Source, Errno> {
+    // SAFETY: it takes no argument.
+    let flags = outcome::of(unsafe { real::fcntl(fd, libc::F_GETFL, 0) })?;
+    if flags & libc::O_ACCMODE == libc::O_WRONLY {
+        return Err(Errno::BADF);
+    }
     // SAFETY: all zero is a valid one.
     let mut found = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: `found` is ours.
-    let result = unsafe { libc::fstat(fd, &raw mut found) };
-    result == 0 && found.st_mode & libc::S_IFMT == libc::S_IFREG
+    outcome::of(unsafe { libc::fstat(fd, &raw mut found) })?;
+    Ok(match found.st_mode & libc::S_IFMT {
+        libc::S_IFREG => Source::File,
+        // SAFETY: plain numbers.
+        libc::S_IFBLK | libc::S_IFCHR if unsafe { libc::lseek64(fd, 0, libc::SEEK_CUR) } >= 0 => {
+            Source::Seekable
+        }
+        _ => Source::Flow,
+    })
+}
+
+/// Room for any datagram, and one byte more, by which too long a one is known.
+pub(crate) const DATAGRAM_ROOM: usize = 1 << 16;
+
+/// Of a file into a UDP socket: one datagram (`splice_to_socket`), and nothing of what would not
+/// fit into one.
+///
+/// # Safety
+/// Reading and writing `at` is the program's wish.
+unsafe fn send_datagram(
+    to: c_int,
+    held: &Held,
+    from: c_int,
+    at: *mut off64_t,
+    bytes: usize,
+) -> Served<usize> {
+    let start = match at.is_null() {
+        // SAFETY: plain numbers.
+        true => unsafe { libc::lseek64(from, 0, libc::SEEK_CUR) },
+        // SAFETY: the caller's promise.
+        false => match unsafe { copy::get(at) } {
+            Ok(start) => start,
+            Err(errno) => return Served::Done(Err(errno)),
+        },
+    };
+    let mut text = vec![0_u8; bytes.min(DATAGRAM_ROOM)];
+    // SAFETY: `text` has so much room.
+    let got = unsafe { libc::pread64(from, text.as_mut_ptr().cast(), text.len(), start) };
+    match outcome::of_bytes(got) {
+        Ok(count) => text.truncate(count),
+        Err(errno) => return Served::Done(Err(errno)),
+    }
+    if text.is_empty() {
+        return Served::Done(Ok(0));
+    }
+    let served =
+        datagram::send(to, held, &mut Spans::one(text.as_ptr().cast(), text.len()), None, 0);
+    if let Served::Done(Ok(sent)) = served {
+        let next = start + sent as off64_t;
+        let moved = if at.is_null() {
+            // SAFETY: plain numbers.
+            match unsafe { libc::lseek64(from, next, libc::SEEK_SET) } {
+                0.. => Ok(()),
+                _ => Err(outcome::last_errno()),
+            }
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { copy::put(at, &next) }
+        };
+        if let Err(errno) = moved {
+            return Served::Done(Err(errno));
+        }
+    }
+    served
 }
 
 fn read_file(fd: c_int, at: Option<off64_t>, piece: Piece<'_>) -> Result<usize, Errno> {
@@ -103,26 +187,37 @@ fn read_file(fd: c_int, at: Option<off64_t>, piece: Piece<'_>) -> Result<usize, 
     })
 }
 
-/// What is no file is for the kernel to judge: it sends nothing to nowhere of it.
-fn copied(to: c_int, from: c_int, start: Option<off64_t>, bytes: usize) -> Result<usize, Errno> {
+/// Of a device, by a buffer: it may give less than it is asked for and have more.
+///
+/// # Safety
+/// Writing to `place` is the program's wish.
+unsafe fn copied(
+    to: c_int,
+    from: c_int,
+    place: *mut off64_t,
+    start: Option<off64_t>,
+    bytes: usize,
+) -> Result<usize, Errno> {
     let mut buffer = [0_u8; 16 << 10];
     let mut done = 0;
-    while done < bytes {
+    let mut end = Ok(());
+    while done < bytes && end.is_ok() {
         let room = buffer.len().min(bytes - done);
-        let at = start.map(|start| start + done as off64_t);
         let to_buffer = buffer.as_mut_ptr().cast::<c_void>();
         // SAFETY: `buffer` has so much room.
         let got = outcome::of_bytes(unsafe {
-            match at {
-                Some(at) => libc::pread64(from, to_buffer, room, at),
+            match start {
+                Some(start) => libc::pread64(from, to_buffer, room, start + done as off64_t),
                 None => real::read(from, to_buffer, room),
             }
         });
         let got = match got {
             Ok(0) => break,
             Ok(got) => got,
-            Err(_) if done > 0 => break,
-            Err(errno) => return Err(errno),
+            Err(errno) => {
+                end = Err(errno);
+                break;
+            }
         };
         let mut sent = 0;
         while sent < got {
@@ -130,156 +225,25 @@ fn copied(to: c_int, from: c_int, start: Option<off64_t>, bytes: usize) -> Resul
             let result = unsafe { send::write(to, buffer[sent..got].as_ptr().cast(), got - sent) };
             match outcome::of_bytes(result) {
                 Ok(count) => sent += count,
-                Err(errno) if done + sent == 0 => return Err(errno),
-                Err(_) => return Ok(done + sent),
-            }
-        }
-        done += got;
-    }
-    Ok(done)
-}
-
-/// splice(2): one side is a pipe.
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn splice(
-    from: c_int,
-    from_at: *mut off64_t,
-    to: c_int,
-    to_at: *mut off64_t,
-    bytes: size_t,
-    flags: c_uint,
-) -> ssize_t {
-    let (source, target) = (lookup::socket(from), lookup::socket(to));
-    let served = match (&source, &target) {
-        (None, None) => Served::Elsewhere,
-        (Some(_), Some(_)) => Served::Done(Err(Errno::INVAL)),
-        _ if !from_at.is_null() || !to_at.is_null() => Served::Done(Err(Errno::SPIPE)),
-        (Some(held), None) => from_socket(from, held, to, bytes, flags),
-        (None, Some(held)) => to_socket(from, to, held, bytes, flags),
-    };
-    match served {
-        Served::Done(result) => outcome::bytes(result),
-        // SAFETY: the caller's arguments.
-        Served::Elsewhere => unsafe { real::splice(from, from_at, to, to_at, bytes, flags) },
-    }
-}
-
-/// Waits for a pipe; false: it is not ready, and the call is not to wait.
-fn is_ready(pipe: c_int, events: i16, may_wait: bool) -> Result<bool, Errno> {
-    let mut place = pollfd { fd: pipe, events, revents: 0 };
-    let timeout = if may_wait { -1 } else { 0 };
-    // SAFETY: one place, which is ours.
-    outcome::of(unsafe { real::poll(&raw mut place, 1, timeout) }).map(|count| count > 0)
-}
-
-fn may_wait(fd: c_int, flags: c_uint) -> bool {
-    flags & libc::SPLICE_F_NONBLOCK == 0 && !crate::system::kernel_socket::is_nonblocking(fd)
-}
-
-fn from_socket(
-    from: c_int,
-    held: &Held,
-    pipe: c_int,
-    bytes: usize,
-    flags: c_uint,
-) -> Served<usize> {
-    let Some(file) = held.file() else { return Served::Elsewhere };
-    match file.kind {
-        Kind::Stream => {}
-        Kind::Listener => return Served::Done(Err(Errno::NOTCONN)),
-        Kind::Datagram => return Served::Done(Err(Errno::INVAL)),
-    }
-    // SPLICE_F_NONBLOCK is about the pipe alone.
-    let socket_waits = !file.is_nonblocking();
-    let deadline = Deadline::of_option(file.receive_timeout());
-    let mut done = 0;
-    while done < bytes {
-        match is_ready(pipe, libc::POLLOUT, done == 0 && may_wait(pipe, flags)) {
-            Ok(true) => {}
-            Ok(false) if done > 0 => break,
-            Ok(false) => return Served::Done(Err(Errno::AGAIN)),
-            Err(errno) => return Served::Done(Err(errno)),
-        }
-        // Urgent data are left for recv(2), as Linux has it.
-        if file.socket.at_mark() {
-            match done == 0 && !socket_waits {
-                true => return Served::Done(Err(Errno::AGAIN)),
-                false => break,
-            }
-        }
-        // A pipe that is ready takes so much without waiting.
-        let mut room = PIPE_BYTES.min(bytes - done);
-        let got = file.socket.receive_with(ReceiveFlags::default(), |piece| {
-            let (part, _) = piece.split_at(room);
-            if part.is_empty() {
-                return Ok(0);
-            }
-            // SAFETY: the piece is memory of ours, of that length, that bytes are copied from.
-            let result = unsafe { real::write(pipe, part.as_ptr().cast(), part.len()) };
-            let written = outcome::of_bytes(result)?;
-            room -= written;
-            Ok(written)
-        });
-        match got {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(Errno::AGAIN) if done > 0 => break,
-            Err(Errno::AGAIN) if socket_waits => {
-                match wait::on(from, held, Readiness::IN, deadline) {
-                    Ok(Ended::Look) => {}
-                    Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
-                    Ok(Ended::Replaced) if file.socket.is_kernels() => return Served::Elsewhere,
-                    Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
-                    Err(errno) => return Served::Done(Err(errno)),
+                Err(errno) => {
+                    end = Err(errno);
+                    break;
                 }
             }
-            Err(_) if done > 0 => break,
-            Err(GIVEN_TO_KERNEL) => {
-                wait::given(from, held);
-                return Served::Elsewhere;
-            }
-            Err(errno) => return Served::Done(Err(errno)),
+        }
+        done += sent;
+        if start.is_none() && sent < got {
+            // What did not go is read again.
+            // SAFETY: plain numbers.
+            unsafe { libc::lseek64(from, sent as off64_t - got as off64_t, libc::SEEK_CUR) };
         }
     }
-    Served::Done(Ok(done))
-}
-
-fn to_socket(pipe: c_int, to: c_int, held: &Held, bytes: usize, flags: c_uint) -> Served<usize> {
-    let mut send_flags = if flags & libc::SPLICE_F_MORE != 0 { libc::MSG_MORE } else { 0 };
-    if flags & libc::SPLICE_F_NONBLOCK != 0 {
-        send_flags |= libc::MSG_DONTWAIT;
+    if let (0, Err(errno)) = (done, end) {
+        return Err(errno);
     }
-    match is_ready(pipe, libc::POLLIN, may_wait(pipe, flags)) {
-        Ok(true) => {}
-        Ok(false) => return Served::Done(Err(Errno::AGAIN)),
-        Err(errno) => return Served::Done(Err(errno)),
+    if let Some(start) = start {
+        // SAFETY: the caller's promise.
+        unsafe { copy::put(place, &(start + done as off64_t))? };
     }
-    let mut there: c_int = 0;
-    // SAFETY: it writes one number, which is ours.
-    if let Err(errno) = unsafe {
-        let to = (&raw mut there) as usize;
-        raw::checked(libc::SYS_ioctl, [pipe as usize, libc::FIONREAD as usize, to, 0, 0, 0])
-    } {
-        return Served::Done(Err(errno));
-    }
-    let bytes = bytes.min(usize::try_from(there).unwrap_or(0));
-    if bytes == 0 {
-        // Nobody writes to it any more.
-        return Served::Done(Ok(0));
-    }
-    let mut left = bytes;
-    send::part_of_stream(to, held, bytes, send_flags, |piece| {
-        let (part, _) = piece.split_at(left);
-        if part.is_empty() {
-            return Ok(0);
-        }
-        // SAFETY: the piece is memory of ours, of that length, that bytes are copied to. That many
-        // bytes are in the pipe, so it does not wait.
-        let result = unsafe { real::read(pipe, part.as_ptr().cast(), part.len()) };
-        let got = outcome::of_bytes(result)?;
-        left -= got;
-        Ok(got)
-    })
+    Ok(done)
 }

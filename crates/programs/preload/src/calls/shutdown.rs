@@ -4,9 +4,10 @@ use calisto_client::sockets::{GIVEN_TO_KERNEL, Shutdown};
 use libc::c_int;
 use rustix::io::Errno;
 
+use crate::calls::listen;
 use crate::entry::file::Kind;
 use crate::process::lookup;
-use crate::system::{outcome, real};
+use crate::system::{fork, outcome, real};
 use crate::wait;
 
 /// shutdown(2).
@@ -41,7 +42,13 @@ pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     // A listener and a UDP socket have a kernel half.
     // SAFETY: plain numbers.
     let result = unsafe { real::shutdown(fd, how) };
+    if file.kind == Kind::Listener {
+        // Shut for reading it listens no more (`inet_shutdown`), and may listen or connect anew.
+        if result == 0 && direction != Shutdown::Write && !fork::is_borrowed() {
+            outcome::unheard(|| listen::give_up(fd, &held));
+        }
+        return result;
+    }
     // That of a UDP socket does not know that it is connected.
-    let is_connected = file.kind == Kind::Datagram && file.socket.peer_address().is_some();
-    if is_connected { outcome::done(ours) } else { result }
+    if file.socket.peer_address().is_some() { outcome::done(ours) } else { result }
 }

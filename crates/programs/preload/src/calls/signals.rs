@@ -3,7 +3,7 @@
 use libc::{c_int, sigaction as SignalAction, sighandler_t};
 use rustix::io::Errno;
 
-use crate::system::{copy, faults, interrupts, outcome, real};
+use crate::system::{copy, faults, fork, interrupts, outcome, real};
 
 /// sigaction(2).
 ///
@@ -19,13 +19,26 @@ pub(crate) unsafe fn sigaction(
         // SAFETY: the caller's arguments.
         let result = unsafe { real::sigaction(signal, new, old) };
         if result == 0 && !new.is_null() {
-            interrupts::note_set(signal);
+            note_set(signal);
         }
         return result;
     };
     let change = || -> Result<(), Errno> {
         // SAFETY: every pattern of bits is such a setting.
         let new = (!new.is_null()).then(|| unsafe { copy::get(new) }).transpose()?;
+        if let Some(new) = new.filter(|_| fork::shares_memory()) {
+            if !old.is_null() {
+                // SAFETY: the program wants it there.
+                unsafe { copy::put(old, &wish.get())? };
+            }
+            // A child of vfork has handlers of its own, and remembers in its parent's memory: the
+            // kernel alone keeps what it sets.
+            // SAFETY: it is ours.
+            return outcome::of(unsafe {
+                real::sigaction(signal, &raw const new, std::ptr::null_mut())
+            })
+            .map(drop);
+        }
         if !old.is_null() {
             // SAFETY: the program wants it there.
             unsafe { copy::put(old, &wish.get())? };
@@ -38,6 +51,13 @@ pub(crate) unsafe fn sigaction(
     outcome::done(change())
 }
 
+/// The kernel has taken what the program has set.
+fn note_set(signal: c_int) {
+    if !fork::shares_memory() {
+        interrupts::note_set(signal);
+    }
+}
+
 /// siginterrupt(3).
 ///
 /// # Safety
@@ -45,7 +65,7 @@ pub(crate) unsafe fn sigaction(
 pub(crate) unsafe fn siginterrupt(signal: c_int, ends_calls: c_int) -> c_int {
     // SAFETY: plain numbers.
     let result = unsafe { real::siginterrupt(signal, ends_calls) };
-    interrupts::note_set(signal);
+    note_set(signal);
     result
 }
 
@@ -57,7 +77,7 @@ pub(crate) unsafe fn signal(signal: c_int, handler: sighandler_t) -> sighandler_
     if faults::wish_of(signal).is_none() {
         // SAFETY: the caller's arguments.
         let old = unsafe { real::signal(signal, handler) };
-        interrupts::note_set(signal);
+        note_set(signal);
         return old;
     }
     set(signal, handler, libc::SA_RESTART)
@@ -71,7 +91,7 @@ pub(crate) unsafe fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighan
     if faults::wish_of(signal).is_none() {
         // SAFETY: the caller's arguments.
         let old = unsafe { real::sysv_signal(signal, handler) };
-        interrupts::note_set(signal);
+        note_set(signal);
         return old;
     }
     set(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER)

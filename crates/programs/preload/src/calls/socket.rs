@@ -2,7 +2,7 @@
 
 use libc::c_int;
 
-use crate::calls::renew;
+use crate::calls::{renew, stdio};
 use crate::entry::descriptors;
 use crate::system::{fork, real};
 
@@ -21,6 +21,9 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     let is_udp = is_datagram && (protocol == 0 || protocol == libc::IPPROTO_UDP);
     if fd >= 0 && is_inet && is_udp && !fork::is_borrowed() {
         descriptors::set_fresh(fd);
+    }
+    if is_inet {
+        stdio::stand_in(fd);
     }
     fd
 }

@@ -7,7 +7,7 @@ use calisto_client::sockets::{FallbackReason, Outcome};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{fallback, inherit, twins};
+use crate::calls::{datagram, fallback, inherit, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
 use crate::process::{lookup, say, session};
@@ -103,7 +103,7 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
         // The kernel refuses it, and tells the program why: that leaves nothing to it.
         return Ok(false);
     }
-    if !is_plain_udp(fd, family) {
+    if !is_plain_udp(fd) {
         say::fallback(FallbackReason::UnsupportedOption);
         own_code::run(|| session.fallback(descriptor, FallbackReason::UnsupportedOption));
         return Ok(false);
@@ -139,16 +139,9 @@ fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) -> bool {
     true
 }
 
-/// Whether the program wants nothing beside the bytes that only the kernel can tell.
-fn is_plain_udp(fd: c_int, family: c_int) -> bool {
-    let beside: &[(c_int, c_int)] =
-        &[(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::SOL_SOCKET, libc::SO_BROADCAST)];
-    let of_v6: &[(c_int, c_int)] = &[(libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
-    let of_v6 = if family == libc::AF_INET6 { of_v6 } else { &[] };
-    beside
-        .iter()
-        .chain(of_v6)
-        .all(|&(level, name)| kernel_socket::number(fd, level, name).is_none_or(|value| value == 0))
+/// Whether the program wants nothing of it that only the kernel does.
+fn is_plain_udp(fd: c_int) -> bool {
+    kernel_socket::number(fd, libc::SOL_SOCKET, libc::SO_BROADCAST).is_none_or(|value| value == 0)
 }
 
 /// connect(2) on a UDP socket that is ours: it is offered anew, with its peer.
@@ -174,6 +167,11 @@ pub(crate) unsafe fn connect(
         Ok(remote) => remote,
         Err(errno) => return Some(Err(errno)),
     };
+    let file = held.file()?;
+    if remote.is_some_and(|remote| !datagram::leads_to(fd, file, remote)) {
+        // Refused, it leaves the socket as it is.
+        return None;
+    }
     twins::let_go(fd);
     crate::calls::close::forget(fd);
     let remote = remote.filter(|remote| !address::is_hopeless(*remote))?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libc::c_int;
 
 use crate::entry::{Body, Held, own_code};
+use crate::system::fork;
 
 /// Descriptors from this number on are the kernel's, always: no program that the data plane serves
 /// has that many.
@@ -170,10 +171,11 @@ pub(crate) fn end_move(fd: c_int, held: Option<&Held>) -> bool {
 }
 
 /// The kernel has given out a number: whatever we thought that it was, it was closed behind our
-/// back.
+/// back. Not so in a child of vfork, which has numbers of its own: those here are its parent's.
 pub(crate) fn is_new(fd: c_int) {
     if let Some(place) = word_of(fd)
         && place.load(Ordering::Relaxed) != PLAIN
+        && !fork::shares_memory()
     {
         retire(place.swap(PLAIN, Ordering::AcqRel));
     }
@@ -230,6 +232,11 @@ static SPECIAL_END: AtomicUsize = AtomicUsize::new(0);
 
 fn note_special(fd: c_int) {
     SPECIAL_END.fetch_max(fd as usize + 1, Ordering::Relaxed);
+}
+
+/// One more than the highest number that ever was anything to us.
+pub(crate) fn special_end() -> usize {
+    SPECIAL_END.load(Ordering::Relaxed)
 }
 
 /// Whether any number ever was anything to us.

@@ -1,6 +1,7 @@
 //! A socket that the data plane serves, as this process knows it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use calisto_client::sockets::{Readiness, Socket, SocketOption, Watcher, is_confined};
 use libc::c_int;
@@ -42,6 +43,8 @@ pub(crate) struct File {
     has_begun: AtomicBool,
     /// Each message says how many bytes are left (TCP_INQ).
     tells_unread: AtomicBool,
+    /// See [`Self::leads_to`]: whether it is of IPv6 alone; zero: nobody has asked.
+    v6_only: AtomicU8,
     /// The thread that sends signals when there is news, if the program wants them.
     alarm: Lock<Option<Watcher>>,
     /// The sets of epoll(7) that it is a member of.
@@ -65,6 +68,7 @@ impl File {
             cookie: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
             tells_unread: AtomicBool::new(false),
+            v6_only: AtomicU8::new(0),
             alarm: Lock::new(None),
             memberships: Memberships::default(),
         }
@@ -157,6 +161,37 @@ impl File {
     /// See [`Self::tells_unread`].
     pub(crate) fn set_tells_unread(&self, yes: bool) {
         self.tells_unread.store(yes, Ordering::Relaxed);
+    }
+
+    /// Whether datagrams may go to `to` at all: a socket of IPv6 that is bound to an address of
+    /// either family has no way to the other one, and one of IPv6 alone, as `ask` says of it
+    /// (IPV6_V6ONLY, which stays what it is once there is a port), none to IPv4.
+    pub(crate) fn leads_to(&self, to: SocketAddr, ask: impl FnOnce() -> bool) -> bool {
+        if self.family != libc::AF_INET6 {
+            return true;
+        }
+        let own = self.socket.local_address().map(|own| own.ip().to_canonical());
+        if let Some(own) = own.filter(|own| !own.is_unspecified()) {
+            return own.is_ipv4() == to.is_ipv4();
+        }
+        const ALONE: u8 = 1;
+        const BOTH: u8 = 2;
+        !to.is_ipv4()
+            || match self.v6_only.load(Ordering::Relaxed) {
+                0 => {
+                    let is_alone = ask();
+                    self.v6_only.store(if is_alone { ALONE } else { BOTH }, Ordering::Relaxed);
+                    !is_alone
+                }
+                known => known == BOTH,
+            }
+    }
+
+    /// Its kernel's half sends, of which an error may be told (IP_RECVERR).
+    pub(crate) fn expects_kernel_error(&self) {
+        if self.socket.option(SocketOption::TellsErrors) != 0 {
+            self.socket.expect_kernel_error();
+        }
     }
 
     /// Whether signals tell of its news.

@@ -91,7 +91,7 @@ pub unsafe extern "C-unwind" fn syscall(
     }
     // SAFETY: the caller's promise.
     let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
-    if number == libc::SYS_pidfd_getfd && result >= 0 {
+    if number == libc::SYS_pidfd_getfd && result >= 0 && !fork::is_borrowed() {
         inherited::may_be_ours(result as c_int);
     }
     result

@@ -9,7 +9,7 @@ use crate::entry::descriptors::{self, Found};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, own_code};
 use crate::process::{again, session};
-use crate::system::kernel_socket;
+use crate::system::{fork, kernel_socket};
 
 /// What a descriptor is. A socket from elsewhere is asked for its identity now.
 #[inline]
@@ -25,8 +25,9 @@ pub(crate) fn find(fd: c_int) -> Found {
             return found;
         }
         // For a signal's handler in the middle of our own code it is the kernel's; the next call
-        // asks.
-        if own_code::is_running() {
+        // asks. A child that shares our memory but not our descriptors would answer for its parent,
+        // with descriptors that the parent does not have.
+        if own_code::is_running() || fork::is_borrowed() {
             return Found::Plain;
         }
         descriptors::settle(fd, ask(fd));

@@ -59,10 +59,11 @@ pub(crate) fn current() -> Option<&'static Session> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// The attachment; made now if there is none. Nothing if there is no daemon that has us, and for
-/// the handler of a signal that has interrupted our own code, which may be attaching.
+/// The attachment; made now if there is none. Nothing if there is no daemon that has us, for the
+/// handler of a signal that has interrupted our own code, which may be attaching, and for a child
+/// of vfork, whose descriptors are not its parent's.
 pub(crate) fn get() -> Option<&'static Session> {
-    if own_code::is_running() || is_confined() {
+    if own_code::is_running() || is_confined() || fork::is_borrowed() {
         return None;
     }
     if let Some(session) = current()
@@ -177,6 +178,10 @@ pub(crate) fn in_child() {
         return;
     }
     CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    if own_code::is_running() {
+        // A signal's handler that has interrupted our own code, or the memory that it takes.
+        return;
+    }
     // A child that cannot join is served by the kernel from now on; what it has goes on.
     if let Ok(session) = own_code::run(|| parents.rejoin()) {
         publish(session);

@@ -1,7 +1,7 @@
 //! Which process this is, how many it has made, and how we tell a child of vfork from its parent.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use calisto_client::sockets::is_confined;
 
@@ -17,6 +17,35 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// child.
 pub(crate) fn note_process() {
     PROCESS.store(raw::process_id(), Ordering::Relaxed);
+    if let Some(mark) = mark() {
+        mark.store(1, Ordering::Relaxed);
+    }
+}
+
+/// A number that is 1, but in a process that has a copy of our memory and was made without the C
+/// library (fork(2) by number), where it is 0: the kernel wipes its page (MADV_WIPEONFORK).
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+fn mark() -> Option<&'static AtomicU32> {
+    // SAFETY: null, or a number in a page of ours, which is never given back.
+    if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() } {
+        return Some(mark);
+    }
+    const PAGE: usize = 4096;
+    let (read_write, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new page, at a place of the kernel's choice.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, read_write, flags, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: it is ours.
+    if unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) } != 0 {
+        return None;
+    }
+    MARK.store(page.cast(), Ordering::Release);
+    // SAFETY: a page of zeros is a number, and is aligned for it.
+    unsafe { page.cast::<AtomicU32>().as_ref() }
 }
 
 /// This process, as the tables here know it.
@@ -46,8 +75,16 @@ pub(crate) fn before_each(before: fn()) {
     let _ = BEFORE.set(before);
 }
 
+/// Whether the caller runs in a child of vfork, whose notes would be its parent's.
+pub(crate) fn shares_memory() -> bool {
+    // SAFETY: as in `mark`.
+    let mark = unsafe { MARK.load(Ordering::Acquire).as_ref() };
+    is_borrowed() && mark.is_none_or(|mark| mark.load(Ordering::Relaxed) == 1)
+}
+
 /// Whether the caller runs in a child that shares our memory but not our descriptors (vfork), so
-/// that nothing that it does to its descriptors may be noted here.
+/// that nothing that it does to its descriptors may be noted here; or in one that was made without
+/// the C library, of which nobody here has been told.
 pub(crate) fn is_borrowed() -> bool {
     !is_confined() && raw::process_id() != PROCESS.load(Ordering::Relaxed)
 }

@@ -90,7 +90,7 @@ macro_rules! functions {
     by_descriptor sendfile64(to: c_int, from: c_int, at: *mut off64_t, bytes: size_t) -> ssize_t
         = SYS_sendfile => sendfile::sendfile;
     always splice(from: c_int, from_at: *mut off64_t, to: c_int, to_at: *mut off64_t,
-        bytes: size_t, flags: c_uint) -> ssize_t = SYS_splice => sendfile::splice;
+        bytes: size_t, flags: c_uint) -> ssize_t = SYS_splice => splice::splice;
 
     // Waiting.
     always poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int
@@ -186,7 +186,11 @@ macro_rules! functions {
     always siginterrupt(signal: c_int, ends_calls: c_int) -> c_int = => signals::siginterrupt;
 
     // Streams of stdio, whose own calls never pass by here.
-    by_descriptor fdopen(fd: c_int, mode: *const c_char) -> *mut c_void = => stdio::fdopen;
+    always fdopen(fd: c_int, mode: *const c_char) -> *mut c_void = => stdio::fdopen;
+    always freopen(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void
+        = => stdio::freopen;
+    always freopen64(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void
+        = => stdio::freopen64;
     by_descriptor vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int
         = => stdio::vdprintf;
     by_descriptor __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char,

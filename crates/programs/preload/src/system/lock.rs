@@ -18,6 +18,8 @@ const FORKING: u32 = 1 << 31;
 thread_local! {
     /// Its address tells this thread from all others.
     static THREAD: Cell<u8> = const { Cell::new(0) };
+    /// How many locks this thread has entered.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
 }
 
 /// A value that one thread at a time may use.
@@ -77,23 +79,33 @@ impl<T> DerefMut for Locked<'_, T> {
 impl<T> Drop for Locked<'_, T> {
     fn drop(&mut self) {
         self.lock.owner.store(0, Ordering::Release);
-        GATE.fetch_sub(1, Ordering::Release);
+        leave();
     }
 }
 
+/// A handler that comes between the two counts of either function, and forks, waits neither for
+/// its own thread nor for one that is gone: this thread's count is never less than its share.
 fn enter() {
+    INSIDE.set(INSIDE.get() + 1);
     while GATE.fetch_add(1, Ordering::Acquire) & FORKING != 0 {
         GATE.fetch_sub(1, Ordering::Release);
         std::thread::yield_now();
     }
 }
 
-/// Waits until no thread is inside, and lets none in.
+/// See [`enter`].
+fn leave() {
+    GATE.fetch_sub(1, Ordering::Release);
+    INSIDE.set(INSIDE.get() - 1);
+}
+
+/// Waits until no other thread is inside, and lets none in. The calling thread is inside if it is
+/// in a signal's handler that has interrupted its call: what it has there it has in the child too.
 pub(crate) fn close_gate() {
     while GATE.fetch_or(FORKING, Ordering::Acquire) & FORKING != 0 {
         std::thread::yield_now();
     }
-    while GATE.load(Ordering::Acquire) != FORKING {
+    while GATE.load(Ordering::Acquire) & !FORKING > INSIDE.get() {
         std::thread::yield_now();
     }
 }
@@ -117,6 +129,18 @@ mod tests {
         drop(held);
         other.join().expect("it waits and goes on");
         assert_eq!(*LOCK.lock().expect("nobody has it"), 2);
+    }
+
+    #[test]
+    fn a_handler_that_forks_in_the_middle_of_its_threads_lock_waits_for_nobody() {
+        static LOCK: Lock<u32> = Lock::new(0);
+        let held = LOCK.lock().expect("nobody has it");
+        close_gate();
+        open_gate();
+        drop(held);
+        close_gate();
+        assert_eq!((INSIDE.get(), GATE.load(Ordering::Relaxed)), (0, FORKING));
+        open_gate();
     }
 
     #[test]

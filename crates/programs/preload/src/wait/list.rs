@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
-use calisto_client::sockets::{Poller, Readiness, Waited};
+use calisto_client::sockets::{Poller, Readiness};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
+use smallvec::SmallVec;
 
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::{File, Kind};
@@ -82,18 +83,26 @@ pub(crate) fn told(ready: Readiness, events: i16) -> i16 {
     bits & (events | libc::POLLERR | libc::POLLHUP)
 }
 
+/// Places of a list that are looked at without taking memory: calls that wait for descriptors come
+/// from handlers of signals too, and one may have interrupted the allocator.
+pub(crate) const SHORT: usize = 64;
+
+/// The descriptors that a call names, and the bits of poll(2) that it asks of each.
+pub(crate) type Wanted = SmallVec<[(c_int, i16); SHORT]>;
+
 /// A list for the kernel, and the entries in it that are ours. `None`: none is.
 pub(crate) struct List {
     /// With the kernel's members and kernel halves; the places of ours alone are negative.
-    pub(crate) kernel: Vec<pollfd>,
-    pub(crate) ours: Vec<Ours>,
-    sets: Vec<Held>,
+    pub(crate) kernel: SmallVec<[pollfd; SHORT + 1]>,
+    pub(crate) ours: SmallVec<[Ours; SHORT / 4]>,
+    sets: SmallVec<[Held; 4]>,
 }
 
 impl List {
     /// Sorts a list of descriptors and bits.
     pub(crate) fn new(wanted: impl Iterator<Item = (c_int, i16)>) -> Self {
-        let mut list = Self { kernel: Vec::new(), ours: Vec::new(), sets: Vec::new() };
+        let mut list =
+            Self { kernel: SmallVec::new(), ours: SmallVec::new(), sets: SmallVec::new() };
         for (index, (fd, events)) in wanted.enumerate() {
             let mut kernel = pollfd { fd, events, revents: 0 };
             if !descriptors::is_plain(fd)
@@ -139,18 +148,40 @@ impl List {
         mask: *const sigset_t,
     ) -> Result<(), Errno> {
         let own = self.kernel.len();
+        // A place that is left out stands for it, if there is one: a list may have as many places
+        // as the process may have descriptors, and no more.
+        let spare = extra.and_then(|_| self.kernel.iter().position(|place| place.fd < 0));
+        let left_out = spare.map(|index| self.kernel[index]);
         if let Some(fd) = extra {
-            self.kernel.push(pollfd { fd, events: libc::POLLIN, revents: 0 });
+            let place = pollfd { fd, events: libc::POLLIN, revents: 0 };
+            match spare {
+                Some(index) => self.kernel[index] = place,
+                None => self.kernel.push(place),
+            }
         }
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let (fds, count) = (self.kernel.as_mut_ptr(), self.kernel.len() as nfds_t);
-        // SAFETY: a list of ours.
-        let result = outcome::of(unsafe { real::ppoll(fds, count, timeout, mask) });
+        let mut result = self.ask_once(timeout, mask);
         self.kernel.truncate(own);
+        if let (Some(index), Some(place)) = (spare, left_out) {
+            self.kernel[index] = place;
+        } else if extra.is_some() && result == Err(Errno::INVAL) {
+            // It had as many places as it may: nobody rings, so the next look is soon.
+            result = self.ask_once(Some(blind(timeout)), mask);
+        }
         if result.is_err() {
             self.kernel.iter_mut().for_each(|place| place.revents = 0);
         }
         result.map(|_| ())
+    }
+
+    fn ask_once(
+        &mut self,
+        timeout: Option<timespec>,
+        mask: *const sigset_t,
+    ) -> Result<c_int, Errno> {
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let (fds, count) = (self.kernel.as_mut_ptr(), self.kernel.len() as nfds_t);
+        // SAFETY: a list of ours.
+        outcome::of(unsafe { real::ppoll(fds, count, timeout, mask) })
     }
 
     /// Waits until a place has bits; how many have.
@@ -166,7 +197,7 @@ impl List {
             let kernel = &mut self.kernel;
             // Then the thread that gives the number another file may be this one.
             let may_wait = !own_code::is_running() && !fork::is_borrowed();
-            self.ours.retain_mut(|ours| {
+            self.ours.retain(|ours| {
                 if !ours.was_renewed() {
                     return true;
                 }
@@ -192,7 +223,7 @@ impl List {
     }
 
     /// The same; nothing if a socket was renewed meanwhile.
-    fn wait_once(
+    pub(crate) fn wait_once(
         &mut self,
         deadline: Deadline,
         mask: *const sigset_t,
@@ -205,8 +236,11 @@ impl List {
         let has_kernels = self.kernel.iter().any(|place| place.fd >= 0);
         let mut count = self.look();
         if count > 0 || deadline.is_now() {
-            if has_kernels {
-                self.ask_kernel(None, Some(AT_ONCE), std::ptr::null())?;
+            // If nothing is ready, signals that the mask lets through end the call, which does not
+            // wait, too (`do_poll`).
+            let mask = if count > 0 { std::ptr::null() } else { mask };
+            if has_kernels || !mask.is_null() {
+                self.ask_kernel(None, Some(AT_ONCE), mask)?;
                 count = self.look();
             }
             return Ok(Some(count));
@@ -265,9 +299,7 @@ impl List {
             if !may_sleep || is_ready {
                 timeout = Some(timespec { tv_sec: 0, tv_nsec: 0 });
             } else if poller.is_none() {
-                let blind = timespec { tv_sec: 0, tv_nsec: BLIND_LOOK_NS };
-                let is_longer = |left: &timespec| left.tv_sec > 0 || left.tv_nsec > BLIND_LOOK_NS;
-                timeout = timeout.filter(|left| !is_longer(left)).or(Some(blind));
+                timeout = Some(blind(timeout));
             }
             self.sets.iter().filter_map(Set::of).for_each(Set::leave);
             let slept =
@@ -291,6 +323,12 @@ impl List {
     }
 }
 
+/// How long a sleep lasts at most out of which nobody wakes the thread.
+fn blind(timeout: Option<timespec>) -> timespec {
+    let is_shorter = |left: &timespec| left.tv_sec == 0 && left.tv_nsec <= BLIND_LOOK_NS;
+    timeout.filter(is_shorter).unwrap_or(timespec { tv_sec: 0, tv_nsec: BLIND_LOOK_NS })
+}
+
 /// This thread's poller, made now if it has none.
 fn take_poller() -> Option<OwnPoller> {
     if let Ok(Some((poller, of))) = POLLER.try_with(Cell::take)
@@ -311,26 +349,6 @@ fn give_poller((poller, of): OwnPoller) {
     // One of a session that has ended meanwhile is told from those of the next by the next taker.
     let mut given = Some((poller, of));
     let _ = POLLER.try_with(|place| place.set(given.take()));
-}
-
-/// Waits for a socket that has a kernel half.
-pub(crate) fn both_halves(
-    fd: c_int,
-    held: &Held,
-    want: Readiness,
-    deadline: Deadline,
-) -> Result<Waited, Errno> {
-    let events = want.bits() as i16;
-    let mut list = List::new(std::iter::empty());
-    list.kernel.push(pollfd { fd, events: events & !libc::POLLOUT, revents: 0 });
-    list.ours.push(Ours { index: 0, held: held.clone(), fd, events });
-    match list.wait_once(deadline, std::ptr::null()) {
-        Ok(Some(0)) => Ok(Waited::TimedOut),
-        // A socket that was renewed has another entry, which the caller finds out.
-        Ok(_) => Ok(Waited::Ready),
-        Err(Errno::INTR) => Ok(Waited::Interrupted),
-        Err(errno) => Err(errno),
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ fn status() -> Status {
         uptime_s: 10.0,
         arrangement: "threads".to_owned(),
         confinement: "whole".to_owned(),
+        guardian: "well".to_owned(),
         ring_memory: None,
         descriptors: None,
         job: "echo".to_owned(),
@@ -32,6 +33,7 @@ fn status() -> Status {
             fault: None,
             counters: vec![counter("rx_packets", 900), counter("rx_invalid", 3)],
         }],
+        workers_wanted: 1,
         workers: vec![WorkerStatus {
             id: 0,
             state: "active".to_owned(),

@@ -68,6 +68,7 @@ fn an_error_is_about_the_flow_as_the_peers_packets_have_it() {
             let of_the_peer = FlowKey::new(protocol, samples::end(ends[1]), samples::end(ends[0]));
             assert_eq!(Some(error.key), of_the_peer);
             assert_eq!((error.sequence, error.l3_offset, error.l4_offset), (sequence, 14, l4));
+            assert_eq!(error.datagram_bytes, if is_tcp { 0 } else { 9 }, "of one byte");
         }
     }
 }

@@ -174,5 +174,9 @@ proptest! {
         let mut known = BTreeMap::new();
         routes.each(|prefix, to| { known.insert(prefix, to); });
         prop_assert_eq!(&told, &known);
+        let mut lists: Vec<_> = routes.routes.values().map(|id| routes.lists.get(*id)).collect();
+        lists.sort_unstable();
+        lists.dedup();
+        prop_assert_eq!(lists.len(), routes.lists.len(), "each is kept once, and none for nobody");
     }
 }

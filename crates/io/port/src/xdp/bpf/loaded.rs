@@ -15,7 +15,7 @@ const LINKS_MAX: usize = 1 << 16;
 /// `BPF_LINK_TYPE_XDP` of enum bpf_link_type.
 const LINK_TYPE_XDP: u32 = 6;
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct ById {
     /// Of what is meant, or after which the next one is wanted.
@@ -26,7 +26,7 @@ struct ById {
 // SAFETY: the anonymous struct of the BPF_*_GET_*_ID commands; no pointers.
 unsafe impl Attributes for ById {}
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct InfoRequest {
     fd: u32,

@@ -28,6 +28,13 @@ pub(super) enum Mode {
     },
 }
 
+impl Mode {
+    /// Of a program that another process attached nothing is known.
+    pub(super) fn is_generic(self) -> bool {
+        matches!(self, Self::Generic | Self::FellBack(_) | Self::Shared { generic: true })
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -111,6 +118,8 @@ pub(super) fn place(
     }
 }
 
+/// Attaches the program: in the driver, or where that is wanted on socket buffers. A driver that
+/// cannot is [`OpenError::NoNativeMode`].
 pub(super) fn link(
     interface: &interface::Interface,
     program: BorrowedFd<'_>,
@@ -139,11 +148,6 @@ pub(super) fn link(
         Err(errno @ (Errno::BUSY | Errno::EXIST | Errno::PERM | Errno::NODEV)) => {
             Err(failed(errno))
         }
-        Err(errno) if mode == AttachMode::Native => {
-            Err(OpenError::NoNativeMode { interface: name(), errno })
-        }
-        Err(errno) => {
-            attach(XDP_FLAGS_SKB_MODE).map(|fd| (Mode::FellBack(errno), fd)).map_err(failed)
-        }
+        Err(errno) => Err(OpenError::NoNativeMode { interface: name(), errno }),
     }
 }

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use base::{ChecksumState, PortId, QueueId};
 use sys::poll_set::PollSet;
 
+use crate::xdp::chain::Link;
 use crate::xdp::interface::TIMEOUT;
 use crate::xdp::queue::Common;
 use crate::xdp::segments::SegmentSocket;
@@ -75,6 +76,8 @@ impl XdpSockets {
             id,
             fill_target: options.fill_target(umem.frames(), sockets.len() as u32),
             frame_bytes_max: interface.mtu() + LINK_BYTES,
+            chunk_room: umem.frame_bytes_max(),
+            link: Link { mtu: interface.mtu(), is_trusted: options.trust_link },
             busy_poll: options.busy_poll_micros.is_some(),
             needs_wakeup: !zero_copy,
             // In copy mode the kernel sees to it whatever the device can do.
@@ -128,7 +131,7 @@ fn open_socket(
     let (name, index) = (interface.name(), interface.index());
     let end = sys::clock::now() + TIMEOUT;
     loop {
-        match Socket::open(name, index, queue.0, umem, options) {
+        match Socket::open(name, index, queue.0, umem, options, interface.is_generic()) {
             Err(OpenError::Busy { .. }) if sys::clock::now() < end => {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }

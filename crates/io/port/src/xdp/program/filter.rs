@@ -6,6 +6,7 @@
 
 use super::super::asm::{Alu, Assembler, If, Instruction, Label, Register as Machine, Size};
 use super::super::if_xdp::XDP_PASS;
+use super::hook::{self, Place};
 use super::{CTX_DATA, CTX_DATA_END, redirect};
 use crate::filter::opcode::{
     Arithmetic, Compare, From, MEMORY_WORDS, Operand, Operation, Register, Taken, Width, decode,
@@ -30,12 +31,14 @@ const OFFSET_MAX: u32 = 0xfff0;
 /// Offsets up to here fit into a load.
 const NEAR_MAX: u32 = 0x7ff0;
 
-/// The XDP program of a checked filter over the map of sockets by queue.
+/// The XDP program of a checked filter over the map of sockets by queue. What a `hook` can finish
+/// of the packets that are wanted never comes to a socket.
 ///
 /// # Errors
 /// Why it cannot be translated.
 pub(in crate::xdp) fn assemble(
     filter: &[crate::filter::Instruction],
+    hook: Option<&Place<'_>>,
     sockets_fd: i32,
 ) -> Result<Vec<Instruction>, String> {
     if filter.len() > INSTRUCTIONS_MAX {
@@ -87,6 +90,11 @@ pub(in crate::xdp) fn assemble(
         }
     }
     asm.bind(wanted);
+    if let Some(hook) = hook {
+        let slice = asm.label();
+        hook::decide(&mut asm, hook, slice);
+        asm.bind(slice);
+    }
     redirect(&mut asm, sockets_fd);
     asm.bind(other);
     asm.alu(Alu::Move, R0, XDP_PASS);

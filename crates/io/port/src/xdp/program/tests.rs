@@ -23,13 +23,18 @@ struct Loaded {
 
 impl Loaded {
     fn new(take: Take) -> Self {
+        Self::on_link(take, None)
+    }
+
+    /// One for a link on which longer packets than `mtu` come.
+    fn on_link(take: Take, mtu: Option<u32>) -> Self {
         let ours = Ours::create().expect("the tests of XDP run as root");
         let sockets = Map::create(MAP_TYPE_XSKMAP, "test", 4, 4, 4, 0).expect("root may");
         let flows = Flows::create().expect("the tests of XDP run as root");
         let taken =
             Taken { ours_fd: ours.as_fd().as_raw_fd(), flows_fd: flows.as_fd().as_raw_fd() };
-        let program = assemble(take, taken, sockets.as_fd().as_raw_fd(), None);
-        let program = bpf::load("test", &program).unwrap_or_else(|refused| {
+        let program = assemble(take, taken, sockets.as_fd().as_raw_fd(), None, mtu);
+        let program = bpf::load("test", &program, mtu.is_some()).unwrap_or_else(|refused| {
             panic!("{}: {}", refused.errno, refused.log);
         });
         let socket = rustix::net::socket(
@@ -92,6 +97,26 @@ fn ipv6(next_header: u8, port: u16) -> Vec<u8> {
     header[6] = next_header;
     header[24..40].copy_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]);
     [header, ports(port)].concat()
+}
+
+#[test]
+fn datagrams_longer_than_the_link_takes_are_the_kernels_and_segments_are_not() {
+    for (version, kind) in [(4, 0x0800), (6, 0x86dd)] {
+        let loaded = Loaded::on_link(Take::Ours, Some(1500));
+        loaded.add(Protocol::Udp, None, Some(7000));
+        loaded.add(Protocol::Tcp, None, Some(7000));
+        for (protocol, bytes, is_taken) in
+            [(17, 1500u16, true), (17, 1501, false), (17, 60_000, false), (6, 60_000, true)]
+        {
+            let mut packet =
+                if version == 4 { ipv4(protocol, 0, 0, 7000) } else { ipv6(protocol, 7000) };
+            // What IPv6 says of its length leaves out its header.
+            let (at, said) = if version == 4 { (2, bytes) } else { (4, bytes - 40) };
+            packet[at..at + 2].copy_from_slice(&said.to_be_bytes());
+            let takes = loaded.takes(&ethernet(&[], kind, &packet));
+            assert_eq!(takes, is_taken, "version {version}, protocol {protocol}, {bytes} bytes");
+        }
+    }
 }
 
 #[test]
@@ -404,7 +429,7 @@ fn a_refused_program_tells_what_the_verifier_said() {
     let mut asm = Assembler::default();
     asm.load(Size::Word, R0, R7, 0);
     asm.exit();
-    let refused = bpf::load("bad", &asm.finish()).expect_err("R7 was never set");
+    let refused = bpf::load("bad", &asm.finish(), false).expect_err("R7 was never set");
     assert!(refused.log.contains("R7 !read_ok"), "{}", refused.log);
 }
 

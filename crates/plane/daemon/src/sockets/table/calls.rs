@@ -111,7 +111,8 @@ impl SocketTable {
         }
         let pollers = app.streams.server.pollers(Side::Zero);
         let Some(poller) = pollers.take() else { return Answer::errno(Errno::NOSPC) };
-        match app.pipes.open(poller) {
+        let guardian = self.table_config.guardian.as_ref();
+        match app.pipes.open(poller, guardian.map(|guardian| (guardian, app.number()))) {
             Ok(pipe) => {
                 context.member.pollers.push(poller);
                 self.descriptors.take(payer, 1);

@@ -15,6 +15,7 @@ use super::super::records::{Record, What};
 use super::SocketTable;
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
+use crate::guardian::Guardian;
 use crate::log;
 
 /// Ends that are heard in one turn of the attach server: others want to be heard too.
@@ -32,6 +33,7 @@ impl SocketTable {
         self.hear_workers(now);
         self.hear_ends(now);
         self.watch_looker();
+        self.watch_guardian(now);
         self.tend_firewall(now);
         let changed = self.network.neighbours.hear();
         if changed.links {
@@ -82,6 +84,7 @@ impl SocketTable {
             self.network.firewall.next_deadline(is_anybody_served),
             self.network.control_groups.next_deadline(is_anybody_served),
             self.network.sources.next_deadline(),
+            self.table_config.guardian.as_ref().map_or(Nanos::FAR_FUTURE, Guardian::again_at),
             // Whoever waits for the last one to close wants to hear of it soon.
             if self.apps.is_draining() {
                 sys::clock::now() + DRAIN_EVERY
@@ -128,6 +131,14 @@ impl SocketTable {
                 }
                 SocketEvent::Unresolved { remote, user } => self.resolve(remote, user, now),
             }
+        }
+        for error in self.table_config.command_queue.take_for_kernel() {
+            let is_given = self.network.errors.give(&error, now);
+            let counted = match is_given {
+                true => AttachServerEvent::ErrorsGiven,
+                false => AttachServerEvent::ErrorsNotGiven,
+            };
+            self.table_config.counters.count(counted);
         }
     }
 

@@ -107,7 +107,9 @@ impl SocketTable {
             inode: examined.inode,
             what: What::Listener(listener.1),
         };
+        let number = record.app;
         self.keep((region, slot), record);
+        self.note_low_ports(number);
         self.tell_workers((region, slot));
         // Now or never: no packet was taken from anybody so far, and from here on callers are ours.
         if let Err(refusal) = begin_to_listen(examined, backlog) {
@@ -256,7 +258,20 @@ impl SocketTable {
             .command_queue
             .command(&Command::Unlisten { app: record.app, slot: place.1 });
         let (streams, uid) = (Arc::clone(&app.streams), app.uid);
+        self.note_low_ports(record.app);
         self.linger(&streams, uid, place.1, listener, now);
+    }
+
+    /// Writes down at which ports below 1024 an application listens: who goes on with connections
+    /// when this process is dead gives it sockets at these.
+    fn note_low_ports(&self, number: u16) {
+        let Some(app) = self.apps.get(number) else { return };
+        let Some(records) = &app.streams.records else { return };
+        let ports = self.records.of_region(app.region()).filter_map(|(_, record)| {
+            let What::Listener(listener) = &record.what else { return None };
+            Some(listener.local.port()).filter(|port| *port < 1024)
+        });
+        records.table().set_low_ports(ports);
     }
 }
 

@@ -9,7 +9,6 @@
 
 mod batch;
 mod orphans;
-mod successor;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use stack::Command;
 
-use self::successor::follows;
 use super::super::names::SlotKey;
 use super::super::records::What;
+use super::super::successor::follows;
 use super::SocketTable;
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent as Event;

@@ -1,6 +1,7 @@
 //! The application's side of the memory, played word by word.
 
 use super::*;
+use crate::FlowRecords;
 
 pub(super) const POLLER: u32 = 3;
 
@@ -74,6 +75,7 @@ impl App {
             app,
             user,
             region: 9,
+            records: FlowRecords::create("test", server.memory().sizes().slots).ok().map(Arc::new),
             server,
             notifier,
             spins: true,

@@ -223,3 +223,72 @@ fn who_is_connected_hears_that_a_link_was_too_narrow_unless_routers_may_cut() {
     app.words(slot).set_option(SlotOption::MayBeCut, 1);
     assert_eq!(error(&mut bench), 0);
 }
+
+/// What has come of a router's word: the path that is known, whether the kernel gets it, and the
+/// error of the socket.
+fn outcome(bench: &mut Bench, app: &App, slot: u32, error: Vec<u8>) -> (Option<u16>, usize, u32) {
+    bench.pass(vec![error]);
+    bench.turns(2);
+    let words = app.words(slot);
+    let remote = "10.0.0.1".parse().expect("an address");
+    let mtu = app.streams.server.memory().path_mtu(remote, || bench.now.0 / 1_000_000_000);
+    let for_kernel = app.command_queue.take_for_kernel();
+    assert!(for_kernel.iter().all(|error| error.slot == slot && error.packet[0] == 0x45));
+    (mtu, for_kernel.len(), words.error.swap(0, Ordering::Relaxed))
+}
+
+#[test]
+fn a_narrow_path_is_believed_of_what_was_sent_and_did_not_fit() {
+    let (mut bench, app) = bench(1, None);
+    bench.dispatcher.expect_errors();
+    let slot = datagrams(&app);
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"here I am")]);
+    let record = Record {
+        payload: 1400,
+        remote: Some("10.0.0.1:9".parse().expect("an address")),
+        ..Record::default()
+    };
+    let mut bytes = record.encode().to_vec();
+    bytes.resize(Record::bytes(1400), 7);
+    app.write(slot, &bytes);
+    let sent: Vec<_> = (0..5).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert_eq!(sent.len(), 1);
+    let said = |packet: &[u8], mtu| super::opened::unreachable(packet, 4, mtu);
+    // Of a length that was never sent; to whom nothing was; and of what fits.
+    let (mut other_length, mut other_port) = (sent[0].clone(), sent[0].clone());
+    other_length[14 + 20 + 5] ^= 1;
+    other_port[14 + 20 + 3] ^= 1;
+    for (forged, mtu) in [(&other_length, 1280), (&other_port, 1280), (&sent[0], 1428)] {
+        let outcome = outcome(&mut bench, &app, slot, said(forged, mtu));
+        assert_eq!(outcome, (None, 1, 0), "the kernel has what it would have had, and judges");
+    }
+    assert_eq!(outcome(&mut bench, &app, slot, said(&sent[0], 1300)), (Some(1300), 1, 0));
+    // Nobody makes a path narrower than Linux lets it be, and old routers say nothing.
+    assert_eq!(outcome(&mut bench, &app, slot, said(&sent[0], 68)), (Some(552), 1, 0));
+    bench.turns(30);
+    let names = ["narrow_paths", "errors_for_kernel", "errors_too_many"];
+    assert_eq!(names.map(|name| bench.count(name)), [2, 5, 0]);
+}
+
+#[test]
+fn who_has_a_queue_of_errors_is_told_by_the_kernel_and_has_few_of_them_wait() {
+    let (mut bench, app) = bench(1, None);
+    bench.dispatcher.expect_errors();
+    let [local, remote] = ["10.0.0.2:7", "10.0.0.1:9"].map(|at| at.parse().expect("an address"));
+    let slot = connected_datagrams(&app, local, "10.0.0.2", Some(remote));
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"here I am")]);
+    app.write(slot, &Record::default().encode());
+    let sent: Vec<_> = (0..5).flat_map(|_| bench.pass(Vec::new())).collect();
+    let refused = || super::opened::unreachable(&sent[0], 3, 0);
+    assert_eq!(outcome(&mut bench, &app, slot, refused()), (None, 0, 111), "ECONNREFUSED");
+    app.words(slot).set_option(SlotOption::TellsErrors, 1);
+    assert_eq!(outcome(&mut bench, &app, slot, refused()), (None, 1, 0));
+    for _ in 0..10 {
+        bench.pass((0..10).map(|_| refused()).collect());
+    }
+    bench.turns(30);
+    assert_eq!(app.command_queue.take_for_kernel().len(), 32, "of one user");
+    assert_eq!(bench.count("errors_too_many"), 68);
+}

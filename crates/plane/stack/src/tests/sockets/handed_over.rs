@@ -24,8 +24,9 @@ fn a_connection_that_is_handed_over_is_let_go_with_every_byte_and_its_peer_hears
     let parcel = parcels.pop().expect("one that was asked for");
     assert!(parcels.is_empty() && parcel.slot == slot);
     let let_go = parcel.connection.expect("it stood");
-    assert_eq!(let_go.unread(), b"unread");
-    assert!(b"written".ends_with(&let_go.queued()), "{:?}", let_go.queued());
+    let inherited = let_go.inherited();
+    assert_eq!(inherited.unread, b"unread");
+    assert!(b"written".ends_with(&inherited.queued), "{:?}", inherited.queued);
     assert!(!let_go.was_opened && !let_go.repair.has_peer_closed && !let_go.repair.is_shut);
     // Nobody answers its peer any more, whatever that says.
     bench.write(flow, b"more");

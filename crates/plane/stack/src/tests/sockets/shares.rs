@@ -15,6 +15,7 @@ fn marker(command_queue: &CommandQueue, number: u16) -> Arc<AppSockets> {
         user: 2000,
         region: u32::from(number),
         server: SocketServer::within("marker", sizes, quota).expect("addresses are left"),
+        records: None,
         notifier: Box::new(Arc::new(app::Rung::default())),
         spins: true,
         rate: None,

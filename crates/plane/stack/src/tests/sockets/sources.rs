@@ -81,6 +81,26 @@ fn a_syn_from_where_it_cannot_come_from_is_answered_to_nobody() {
 }
 
 #[test]
+fn what_is_of_a_vlan_is_another_interfaces_and_gets_no_answer() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    only_the_link(&app);
+    bench.turns(2);
+    let tagged = |frame: Vec<u8>, tags: &[u8]| [&frame[..12], tags, &frame[12..]].concat();
+    let none = [0x81, 0, 0xe0, 0];
+    assert_eq!(bench.pass(vec![tagged(syn("10.0.0.1:8"), &none)]).len(), 1, "a priority alone");
+    let vlans: [&[u8]; 3] =
+        [&[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 7], &[0x88, 0xa8, 0, 0, 0x81, 0, 0, 7]];
+    for vlan in vlans {
+        assert_eq!(bench.pass(vec![tagged(syn("10.0.0.1:9"), vlan)]).len(), 0, "{vlan:?}");
+        bench.pass(vec![tagged(from("10.0.0.1:9", b"hidden"), vlan)]);
+    }
+    assert_eq!(app.words(slot).rx_tail.load(Ordering::Relaxed), 0, "a program has it");
+    bench.turns(30);
+    assert_eq!(bench.count("vlans"), 6);
+}
+
+#[test]
 fn a_datagram_from_where_it_cannot_come_from_is_dropped_and_teaches_nothing() {
     let (mut bench, app) = bench(1, None);
     let slot = datagrams(&app);

@@ -49,18 +49,36 @@ fn of_a_sampled_request_every_moment_is_known_and_of_others_nothing() {
         answer(&app, slot, written);
         bench.turn();
         let heard = bench.now;
+        assert!(app.command_queue.take_samples().is_empty(), "the answer may be on its way out");
+        bench.turn();
         let samples = app.command_queue.take_samples();
         assert_eq!(samples.len(), usize::from(is_sampled));
         for sample in samples {
             assert_eq!(sample.app, app.streams.app);
             assert_eq!((sample.received, sample.taken, sample.shown), (shown, shown, shown));
             assert_eq!((sample.read, sample.written, sample.heard), (read_at, written, heard));
-            assert_eq!(sample.sent, heard, "a turn takes no time here");
+            assert_eq!(sample.sent, bench.now, "the next moment that the worker knows");
             assert_eq!(app.words(slot).trace.load(Ordering::Relaxed), 0);
         }
         bench.turns(2);
     }
     assert_eq!(app.command_queue.trace_losses(), crate::TraceLosses::default());
+}
+
+#[test]
+fn an_answer_that_is_written_while_the_worker_looks_is_a_sample_whose_notice_took_no_time() {
+    let (mut bench, app, flow, slot) = traced(1);
+    bench.write(flow, b"request");
+    bench.turns(2);
+    read(&app, slot, bench.now);
+    // The turn that hears it has begun three microseconds before.
+    let written = bench.now + Nanos::from_micros(103);
+    answer(&app, slot, written);
+    bench.turns(2);
+    assert_eq!(app.command_queue.trace_losses(), crate::TraceLosses::default());
+    let samples = app.command_queue.take_samples();
+    let [sample] = &samples[..] else { panic!("one request was answered: {samples:?}") };
+    assert_eq!((sample.written, sample.heard, sample.sent), (written, written, bench.now));
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Row] = rows! {
     8 IP_PKTINFO Kernel Carried "without meaning for TCP";
     9 IP_PKTOPTIONS Kernel Kernel "to be read only: of the kernel's half";
     10 IP_MTU_DISCOVER Falls Carried "of TCP, WANT, DO and PROBE are carried out; what is longer than a packet is the kernel's to cut or to refuse";
-    11 IP_RECVERR Falls Falls "there is no queue of errors";
+    11 IP_RECVERR Falls Carried "the queue of errors is that of the kernel's half, which is given what ICMP says";
     12 IP_RECVTTL Kernel Carried "";
     13 IP_RECVTOS Kernel Carried "";
     14 IP_MTU Carried Carried "to be read only";
@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = rows! {
     23 IP_CHECKSUM Kernel Falls "";
     24 IP_BIND_ADDRESS_NO_PORT Kernel Kernel "the port is the kernel's to give";
     25 IP_RECVFRAGSIZE Kernel Falls "";
-    26 IP_RECVERR_RFC4884 Falls Falls "there is no queue of errors";
+    26 IP_RECVERR_RFC4884 Falls Kernel "of UDP, as IP_RECVERR";
     32 IP_MULTICAST_IF Kernel Kernel "multicast goes by the kernel's half";
     33 IP_MULTICAST_TTL Kernel Kernel "multicast goes by the kernel's half";
     34 IP_MULTICAST_LOOP Kernel Kernel "multicast goes by the kernel's half";

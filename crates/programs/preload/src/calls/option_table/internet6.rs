@@ -23,13 +23,13 @@ pub(super) const ROWS: &[Row] = rows! {
     22 IPV6_ROUTER_ALERT Kernel Kernel "of raw sockets";
     23 IPV6_MTU_DISCOVER Falls Carried "of TCP, WANT, DO and PROBE are carried out; what is longer than a packet is the kernel's to cut or to refuse";
     24 IPV6_MTU Falls Falls "read, it is carried out";
-    25 IPV6_RECVERR Falls Falls "there is no queue of errors";
+    25 IPV6_RECVERR Falls Carried "the queue of errors is that of the kernel's half, which is given what ICMP says";
     26 IPV6_V6ONLY Carried Carried "";
     27 IPV6_JOIN_ANYCAST Kernel Kernel "the addresses are the kernel's";
     28 IPV6_LEAVE_ANYCAST Kernel Kernel "the addresses are the kernel's";
     29 IPV6_MULTICAST_ALL Kernel Kernel "multicast goes by the kernel's half";
     30 IPV6_ROUTER_ALERT_ISOLATE Kernel Kernel "of raw sockets";
-    31 IPV6_RECVERR_RFC4884 Falls Falls "there is no queue of errors";
+    31 IPV6_RECVERR_RFC4884 Falls Kernel "of UDP, as IPV6_RECVERR";
     32 IPV6_FLOWLABEL_MGR Falls Falls "our packets have the flow label 0";
     33 IPV6_FLOWINFO_SEND Falls Falls "our packets have the flow label 0";
     34 IPV6_IPSEC_POLICY Falls Falls "accelerated packets pass no policy";

@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Row] = rows! {
     42 SO_PEEK_OFF Falls Falls "";
     43 SO_NOFCS Falls Falls "of packet sockets";
     44 SO_LOCK_FILTER Kernel Kernel "there is none";
-    45 SO_SELECT_ERR_QUEUE Kernel Kernel "who asks for an error queue is left to the kernel";
+    45 SO_SELECT_ERR_QUEUE Kernel Kernel "the queue of errors is that of the kernel's half";
     46 SO_BUSY_POLL Told Told "a profile says how long a thread looks";
     47 SO_MAX_PACING_RATE Carried Falls "of payload, over the wire; what takes more than 32 bits is none";
     48 SO_BPF_EXTENSIONS Kernel Kernel "to be read only";

@@ -35,9 +35,9 @@ impl Queue {
     }
 
     fn load(&self, filter: &Filter) -> OwnedFd {
-        let code = super::assemble(filter.program(), self.sockets.as_fd().as_raw_fd())
+        let code = super::assemble(filter.program(), None, self.sockets.as_fd().as_raw_fd())
             .unwrap_or_else(|why| panic!("{}: {why}", filter.expression()));
-        bpf::load("test", &code)
+        bpf::load("test", &code, false)
             .unwrap_or_else(|refused| panic!("{}: {}", filter.expression(), refused.log))
     }
 }
@@ -237,11 +237,11 @@ fn random_programs_answer_the_same_translated_interpreted_and_in_the_kernel() {
     TestRunner::new(config)
         .run(&case, |(program, packets)| {
             let Ok(filter) = Filter::from_program("random", &program) else { return Ok(()) };
-            let code = super::assemble(&program, queue.sockets.as_fd().as_raw_fd());
+            let code = super::assemble(&program, None, queue.sockets.as_fd().as_raw_fd());
             let code = code.expect("it is short and has no loops");
             // Code that nothing leads to is refused by the verifier: that is then judged by the
             // reader.
-            let Ok(translated) = bpf::load("test", &code) else { return Ok(()) };
+            let Ok(translated) = bpf::load("test", &code, false) else { return Ok(()) };
             let Some(kernel) = KernelFilter::new(&filter) else { return Ok(()) };
             for packet in packets {
                 agree(&translated, &kernel, &filter, &packet);
@@ -256,7 +256,7 @@ fn random_programs_answer_the_same_translated_interpreted_and_in_the_kernel() {
 #[test]
 fn a_program_with_a_loop_is_not_translated_and_says_so() {
     let filter = Filter::compile("ip6 protochain 6").expect("libpcap is installed");
-    assert_eq!(super::assemble(filter.program(), 0), Err("it has a loop".to_owned()));
+    assert_eq!(super::assemble(filter.program(), None, 0), Err("it has a loop".to_owned()));
     let (_from, to) = UnixDatagram::pair().expect("descriptors are left");
     let judge = af_packet::filter::set(to.as_fd(), Some(&filter));
     assert!(matches!(judge, Ok(Judge::Reader { .. })), "{judge:?}");

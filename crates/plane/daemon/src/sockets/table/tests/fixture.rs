@@ -44,6 +44,7 @@ impl Fixture {
             mtu: 1500,
             counters: Arc::default(),
             open_sockets: OpenSockets::Here,
+            guardian: None,
         });
         let socket_table = socket_table.expect("netlink is there");
         Self { socket_table, claims: Claims::new(Vec::new(), Vec::new()) }

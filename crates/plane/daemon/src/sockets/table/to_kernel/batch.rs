@@ -1,23 +1,22 @@
 //! Connections that change hands together.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::Shutdown;
-use shm::sockets::{Asks, SlotOption, SlotState, SlotWords};
+use shm::sockets::{SlotOption, SlotState, SlotWords};
 use stack::{Command, LetGo, LetGoRequest, Parcel};
 use sys::socket_options;
 
 use super::super::super::app::App;
 use super::super::super::names::SlotKey;
-use super::super::super::peer_ends::PeerEnds;
+use super::super::super::raw_segments::RawSegments;
 use super::super::super::records::What;
+use super::super::super::successor::{self, end_as_asked, give, is_nonblocking};
+use super::super::super::successor::{release_both, seize_both};
 use super::super::SocketTable;
-use super::successor::{self, give, release_both, seize_both};
 use super::{Candidate, LET_GO_WITHIN, LOOK_EVERY, Processes};
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent as Event;
@@ -119,7 +118,7 @@ impl SocketTable {
             }
         }
         let told = standing.iter().filter(|standing| standing.has_peer_closed);
-        PeerEnds::await_all(told.map(|standing| standing.socket.as_fd()));
+        RawSegments::await_ends(told.map(|standing| standing.socket.as_fd()));
         for standing in standing {
             let has_heard = !standing.has_peer_closed
                 || sys::tcp_repair::has_heard_end(standing.socket.as_fd());
@@ -138,7 +137,11 @@ impl SocketTable {
     fn ready(&mut self, batch: Vec<Candidate>) -> Vec<Ready> {
         let mut all = Vec::new();
         for candidate in batch {
-            match successor::in_place_of(candidate.socket.as_fd()) {
+            let Some(uid) = self.apps.get(candidate.app).map(|app| app.uid) else {
+                self.let_be(candidate);
+                continue;
+            };
+            match successor::in_place_of(candidate.socket.as_fd(), uid) {
                 Ok(successor) => {
                     all.push(Ready { candidate, successor, request: LetGoRequest::default() });
                 }
@@ -195,10 +198,10 @@ impl SocketTable {
                 claimed.give_to_kernel(key, claims, descriptors);
             }
         };
-        let peer_ends = &self.endings.given.peer_ends;
+        let raw_segments = &self.endings.given.raw_segments;
         let has_peer_closed = let_go.repair.has_peer_closed;
         let given = successor::set_nonblocking(&socket, !waits)
-            .and_then(|()| give(&let_go, asks, &socket, peer_ends, name_is_known));
+            .and_then(|()| give(&let_go.inherited(), asks, &socket, raw_segments, name_is_known));
         let_go.give_back();
         let user = parcel.app.user;
         // Not before: until here its last close would wait.
@@ -279,50 +282,5 @@ impl SocketTable {
 
     fn words_of(&self, candidate: &Candidate) -> Option<&SlotWords> {
         self.apps.get(candidate.app)?.words(candidate.place.1)
-    }
-}
-
-/// A program has closed its connection since the worker's last look: nobody else hears of that, and
-/// the socket that the program was sent may lie there for as long as it lives.
-fn end_as_asked(asks: Asks, linger: u32, socket: BorrowedFd<'_>) {
-    // SO_LINGER without any time.
-    let is_reset = asks.has(Asks::ABORT) || linger == 1;
-    // One that its peer has reset by now is over anyway.
-    if asks.has(Asks::CLOSE | Asks::ABORT) && is_reset {
-        let _ = rustix::net::connect_unspec(socket);
-    } else if asks.has(Asks::CLOSE) {
-        let _ = rustix::net::shutdown(socket, Shutdown::Both);
-    }
-}
-
-fn is_nonblocking(words: &SlotWords) -> bool {
-    words.file_flags.load(Ordering::Relaxed) & OFlags::NONBLOCK.bits() != 0
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{ErrorKind, Read};
-    use std::net::{TcpListener, TcpStream};
-
-    use super::*;
-
-    #[test]
-    fn what_a_program_has_closed_meanwhile_ends_for_its_peer_as_it_wished() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
-        let here = listener.local_addr().expect("it is bound");
-        for (asks, linger, expected) in [
-            (Asks::CLOSE, 0, Ok(0)),
-            (Asks::CLOSE, 1, Err(ErrorKind::ConnectionReset)),
-            (Asks::CLOSE | Asks::ABORT, 0, Err(ErrorKind::ConnectionReset)),
-            (Asks::SHUT_READ, 1, Err(ErrorKind::WouldBlock)),
-        ] {
-            let mut peer = TcpStream::connect(here).expect("it listens");
-            let (socket, _) = listener.accept().expect("it is connected");
-            end_as_asked(Asks(asks), linger, socket.as_fd());
-            // Of the last nothing comes.
-            peer.set_nonblocking(asks == Asks::SHUT_READ).expect("a socket");
-            let heard = peer.read(&mut [0; 1]).map_err(|error| error.kind());
-            assert_eq!(heard, expected, "{asks} {linger}");
-        }
     }
 }

@@ -7,9 +7,10 @@ use std::time::Instant;
 use shm::sockets::Asks;
 use stack::{Command, Parcel};
 
-use super::super::super::peer_ends::PeerEnds;
+use super::super::super::raw_segments::RawSegments;
+use super::super::super::successor::{self, give};
 use super::super::SocketTable;
-use super::successor::{self, give};
+
 use super::{LET_GO_WITHIN, LOOK_EVERY};
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent as Event;
@@ -47,9 +48,10 @@ impl SocketTable {
                 }
             };
             let asks = Asks(Asks::SHUT_WRITE);
-            let peer_ends = &self.endings.given.peer_ends;
+            let raw_segments = &self.endings.given.raw_segments;
             let given = socket.and_then(|socket| {
-                give(&let_go, asks, &socket, peer_ends, name_is_known).map(|()| socket)
+                let connection = let_go.inherited();
+                give(&connection, asks, &socket, raw_segments, name_is_known).map(|()| socket)
             });
             let_go.give_back();
             match given {
@@ -62,7 +64,7 @@ impl SocketTable {
             }
         }
         let told = heard.iter().filter(|(_, _, has_peer_closed)| *has_peer_closed);
-        PeerEnds::await_all(told.map(|(_, socket, _)| socket.as_fd()));
+        RawSegments::await_ends(told.map(|(_, socket, _)| socket.as_fd()));
         for (user, socket, _) in heard {
             self.close_later(user, socket);
         }

@@ -10,29 +10,38 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use shm::sockets::{Asks, SlotWords, release, seize};
-use stack::LetGo;
+use stack::Inherited;
 use sys::tcp_repair::{Record as KernelRecord, Repaired, Window};
 use sys::{SysError, socket, socket_options};
 use tcp::Repair;
 
-use super::super::super::peer_ends::PeerEnds;
+use super::raw_segments::RawSegments;
+use super::shares::ROOT;
 
 /// A segment that comes while a socket is made ready can spoil that; nobody has heard of it then.
 const TRIES: usize = 5;
 
 /// A socket of the family that the connection has.
-pub(super) fn of_nobody(repair: &Repair) -> Result<OwnedFd, SysError> {
+pub(crate) fn of_nobody(repair: &Repair) -> Result<OwnedFd, SysError> {
     made(if repair.key.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET })
 }
 
-/// A socket for the place of `old`, a program's: of its family, its user's, and with its options.
-/// Nobody but this thread has it.
+/// A socket for the place of `old`, a program's of user `uid`: of its family, its user's, and with
+/// its options. Nobody but this thread has it.
+///
+/// A process may have executed a program with another user's rights, and whoever speaks for it here
+/// may name that one's sockets. What they are allowed is not the user's: only root's programs have
+/// sockets of others.
 ///
 /// # Errors
-/// One like that cannot be had: the old one is of another network namespace, or has what only the
-/// kernel can honour; or CAP_CHOWN is missing.
-pub(super) fn in_place_of(old: BorrowedFd<'_>) -> Result<OwnedFd, SysError> {
+/// One like that cannot be had: the old one is another user's, of another network namespace, or has
+/// what only the kernel can honour; or CAP_CHOWN is missing.
+pub(crate) fn in_place_of(old: BorrowedFd<'_>, uid: u32) -> Result<OwnedFd, SysError> {
     let failed = |errno, advice| SysError::new("make a socket in place of another", errno, advice);
+    let user = socket::user_of(old)?;
+    if uid != ROOT && user != uid {
+        return Err(failed(Errno::PERM, "it is another user's"));
+    }
     let is_v6 = socket::kind_of(old)?.is_ipv6();
     let new = made(if is_v6 { AddressFamily::INET6 } else { AddressFamily::INET })?;
     if socket::netns_cookie_of(old)? != socket::netns_cookie_of(new.as_fd())? {
@@ -42,7 +51,6 @@ pub(super) fn in_place_of(old: BorrowedFd<'_>) -> Result<OwnedFd, SysError> {
         return Err(failed(Errno::OPNOTSUPP, "it has an option that only it can have"));
     }
     socket_options::copy(old, new.as_fd())?;
-    let user = socket::user_of(old)?;
     if user != socket::user_of(new.as_fd())? {
         let user = Some(rustix::fs::Uid::from_raw(user));
         rustix::fs::fchown(&new, user, None)
@@ -52,7 +60,7 @@ pub(super) fn in_place_of(old: BorrowedFd<'_>) -> Result<OwnedFd, SysError> {
 }
 
 /// Says whether its calls fail instead of waiting.
-pub(super) fn set_nonblocking(socket: &OwnedFd, is_on: bool) -> Result<(), SysError> {
+pub(crate) fn set_nonblocking(socket: &OwnedFd, is_on: bool) -> Result<(), SysError> {
     let set = || {
         let flags = rustix::fs::fcntl_getfl(socket)?;
         match flags.contains(OFlags::NONBLOCK) == is_on {
@@ -68,13 +76,13 @@ fn made(family: AddressFamily) -> Result<OwnedFd, SysError> {
         .map_err(|errno| SysError::new("make a socket", errno, ""))
 }
 
-pub(super) fn follows(words: &SlotWords) -> bool {
+pub(crate) fn follows(words: &SlotWords) -> bool {
     words.follows.load(Ordering::Acquire) != 0
 }
 
 /// Keeps its program from copying into its rings and out of them; false: it is in the middle of
 /// that.
-pub(super) fn seize_both(words: &SlotWords) -> bool {
+pub(crate) fn seize_both(words: &SlotWords) -> bool {
     if !seize(&words.rx_lock) {
         return false;
     }
@@ -85,37 +93,38 @@ pub(super) fn seize_both(words: &SlotWords) -> bool {
     is_seized
 }
 
-pub(super) fn release_both(words: &SlotWords) {
+pub(crate) fn release_both(words: &SlotWords) {
     release(&words.rx_lock);
     release(&words.tx_lock);
 }
 
 /// Has `socket` go on with a connection. `is_named` is called when the kernel knows its name. The
-/// end of a peer is on its way then, if it is over: see [`PeerEnds::await_all`].
-pub(super) fn give(
-    let_go: &LetGo,
+/// end of a peer is on its way then, if it is over: see [`RawSegments::await_ends`].
+pub(crate) fn give(
+    connection: &Inherited,
     asks: Asks,
     socket: &OwnedFd,
-    peer_ends: &PeerEnds,
+    raw_segments: &RawSegments,
     is_named: impl FnOnce(),
 ) -> Result<(), SysError> {
-    let repair = &let_go.repair;
-    let (unread, queued) = (let_go.unread(), let_go.queued());
+    let Inherited { repair, was_opened, unread, queued } = connection;
     let (sent, unsent) = queued.split_at((repair.sent_bytes as usize).min(queued.len()));
-    let record = record(repair, unread.len(), queued.len(), let_go.was_opened);
+    let record = record(repair, unread.len(), queued.len(), *was_opened);
     let mut tries = TRIES;
     let repaired = loop {
         tries -= 1;
-        match Repaired::begin(socket.as_fd(), &record, &unread, sent) {
+        match Repaired::begin(socket.as_fd(), &record, unread, sent) {
             Ok(repaired) => break repaired,
             Err(error) if tries == 0 => return Err(error),
             Err(_) => {}
         }
     };
     is_named();
+    // Before what was never sent, so that the peer hears it in order.
+    raw_segments.send_again(repair, sent);
     repaired.go_on(unsent)?;
     if repair.has_peer_closed {
-        peer_ends.tell(repair)?;
+        raw_segments.tell_end(repair)?;
     }
     // One that its peer has reset by now is told so by the next call.
     if repair.is_shut || asks.has(Asks::SHUT_WRITE) {
@@ -149,5 +158,70 @@ fn record(repair: &Repair, unread: usize, queued: usize, was_opened: bool) -> Ke
         room: [unread + window.rcv_wnd as usize, queued],
         // A listener may come back beside the connections that it has accepted.
         reuses_address: !was_opened,
+    }
+}
+
+/// A program has closed its connection since the worker's last look: nobody else hears of that, and
+/// the socket that the program was sent may lie there for as long as it lives.
+pub(crate) fn end_as_asked(asks: Asks, linger: u32, socket: BorrowedFd<'_>) {
+    // SO_LINGER without any time.
+    let is_reset = asks.has(Asks::ABORT) || linger == 1;
+    // One that its peer has reset by now is over anyway.
+    if asks.has(Asks::CLOSE | Asks::ABORT) && is_reset {
+        let _ = rustix::net::connect_unspec(socket);
+    } else if asks.has(Asks::CLOSE) {
+        let _ = rustix::net::shutdown(socket, Shutdown::Both);
+    }
+}
+
+/// Whether its program's calls on it do not wait.
+pub(crate) fn is_nonblocking(words: &SlotWords) -> bool {
+    words.file_flags.load(Ordering::Relaxed) & OFlags::NONBLOCK.bits() != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_of_another_user_is_gone_on_with_for_roots_programs_only() {
+        let nobody = 65_534;
+        let [roots, nobodys] = [(); 2].map(|()| made(AddressFamily::INET).expect("it is made"));
+        let owner = Some(rustix::fs::Uid::from_raw(nobody));
+        rustix::fs::fchown(&nobodys, owner, None).expect("root may");
+        for (old, uid, expected) in [
+            (&roots, ROOT, Ok(ROOT)),
+            (&nobodys, ROOT, Ok(nobody)),
+            (&nobodys, nobody, Ok(nobody)),
+            (&roots, nobody, Err(Errno::PERM)),
+            (&nobodys, nobody - 1, Err(Errno::PERM)),
+        ] {
+            let new = in_place_of(old.as_fd(), uid);
+            let user = new.map(|new| socket::user_of(new.as_fd()).expect("it is a socket"));
+            assert_eq!(user.map_err(|error| error.errno()), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_program_has_closed_meanwhile_ends_for_its_peer_as_it_wished() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
+        let here = listener.local_addr().expect("it is bound");
+        for (asks, linger, expected) in [
+            (Asks::CLOSE, 0, Ok(0)),
+            (Asks::CLOSE, 1, Err(ErrorKind::ConnectionReset)),
+            (Asks::CLOSE | Asks::ABORT, 0, Err(ErrorKind::ConnectionReset)),
+            (Asks::SHUT_READ, 1, Err(ErrorKind::WouldBlock)),
+        ] {
+            let mut peer = TcpStream::connect(here).expect("it listens");
+            let (socket, _) = listener.accept().expect("it is connected");
+            end_as_asked(Asks(asks), linger, socket.as_fd());
+            // Of the last nothing comes.
+            peer.set_nonblocking(asks == Asks::SHUT_READ).expect("a socket");
+            let heard = peer.read(&mut [0; 1]).map_err(|error| error.kind());
+            assert_eq!(heard, expected, "{asks} {linger}");
+        }
     }
 }

@@ -56,7 +56,7 @@ mod tests {
 
     impl Folder {
         fn new(name: &str) -> Self {
-            let name = format!("report-write-{name}-{}", std::process::id());
+            let name = format!("calisto-whole-{name}-{}", std::process::id());
             let path = std::env::temp_dir().join(name);
             fs::create_dir_all(&path).expect("the temporary folder is ours");
             Self(path)

@@ -1,0 +1,397 @@
+//! The daemon is dead: the kernel goes on with the connections of its programs.
+//!
+//! As at an end in order ([`crate::sockets`], `to_kernel.rs`), with two differences: no worker is
+//! asked what a connection was, since its record says so, and all that a worker would do in its
+//! last look at a slot is done here, by the same rules.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use attach::DetachReason;
+use port::xdp::{Flow, Protocol};
+use shm::sockets::{Kind, SEIZED, Side, SlotOption, SlotState, SlotWords};
+use stack::{Heritage, Inherited, Notifier};
+use sys::futex::{self, Scope};
+use sys::{clock, socket_options};
+
+use super::counts::Counts;
+use super::held::{Held, Member};
+use super::mapped::{Mapped, in_turn};
+use super::process::say;
+use crate::apps::{Claims, GIVEN_BYTES_MAX};
+use crate::open_sockets::OpenSockets;
+use crate::sockets::closer::Closer;
+use crate::sockets::raw_segments::RawSegments;
+use crate::sockets::successor::{
+    self, end_as_asked, follows, give, is_nonblocking, release_both, seize_both,
+};
+use crate::sockets::tell::tell;
+
+/// For descriptors, and for programs in the middle of a copy, nobody waits after this.
+const ALL_WITHIN: Duration = Duration::from_secs(5);
+
+/// What does not stand after this is lost: the next daemon waits for ten seconds.
+const DONE_WITHIN: Duration = Duration::from_secs(8);
+
+/// For the descriptors of one application nobody looks longer than this.
+const COPIED_WITHIN: Duration = Duration::from_secs(1);
+
+/// The programs of one user get so long to end the copies that they are in the middle of.
+const USER_SEIZED_WITHIN: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+/// Connections that are under way at once: each is a copy of two rings.
+const BATCH: usize = 32;
+
+/// A connection, a copy of its program's descriptor, and who has it.
+struct Candidate {
+    slot: u32,
+    cookie: u64,
+    heritage: Heritage,
+    socket: OwnedFd,
+    holders: Vec<u32>,
+}
+
+/// One whose program copies no more, with the socket that it is to go on in.
+struct Ready {
+    candidate: Candidate,
+    successor: OwnedFd,
+}
+
+/// One that the kernel has, of which its program has not been told.
+struct Standing {
+    candidate: Candidate,
+    socket: OwnedFd,
+    has_peer_closed: bool,
+}
+
+/// Wakes an application's sleepers.
+struct Ringer<'a> {
+    held: &'a Held,
+    app: u16,
+}
+
+impl Notifier for Ringer<'_> {
+    fn poller(&self, _: Side, poller: u32) {
+        let mut all = self.held.pollers.iter();
+        if let Some(found) = all.find(|one| one.app == self.app && one.number == poller) {
+            // Full means woken already.
+            let _ = rustix::io::write(&found.pipe, &[1]);
+        }
+    }
+
+    fn futex(&self, word: &AtomicU32) {
+        futex::wake(word, Scope::Shared, u32::MAX);
+    }
+}
+
+/// Gives all connections to the kernel that it can go on with, says so in one line, and lets go of
+/// everything.
+pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegments) {
+    let begun = Instant::now();
+    leave_to_kernel(&held);
+    let closer = match Closer::start() {
+        Ok(closer) => closer,
+        Err(error) => return say(format_args!("the guardian: {error}")),
+    };
+    let mut rescue = Rescue {
+        held: &held,
+        looker,
+        raw_segments,
+        until: begun + ALL_WITHIN,
+        done_until: begun + DONE_WITHIN,
+        waited: BTreeMap::new(),
+        counts: Counts::default(),
+        closer,
+    };
+    let mapped: Vec<Mapped<'_>> = held.apps.iter().filter_map(Mapped::of).collect();
+    for mapped in in_turn(&mapped) {
+        rescue.give_app(mapped);
+    }
+    mapped.iter().for_each(|mapped| rescue.give_orphans(mapped));
+    let Rescue { counts, closer, .. } = rescue;
+    for mapped in &mapped {
+        // What was not given is over. Who is told so looks at its own connection first.
+        mapped.memory.end(DetachReason::DaemonGone.number());
+    }
+    drop(mapped);
+    held.let_go_of_interfaces();
+    let took = begun.elapsed().as_millis();
+    say(format_args!("the daemon has died: {counts}, {took} ms"));
+    // The last close of a connection may wait for its peer, but not at the end of a process.
+    std::mem::forget(closer);
+}
+
+/// Destinations are no longer taken blindly: datagrams are the kernel's at once, and of a TCP
+/// destination each packet for which it has a connection. The rest is dropped by queues that nobody
+/// empties, until all connections stand.
+fn leave_to_kernel(held: &Held) {
+    for interface in &held.interfaces {
+        let Ok(all) = interface.ours().list() else { continue };
+        let (udp, tcp) = all.into_iter().partition(|one| one.protocol == Protocol::Udp);
+        Claims::new(vec![Arc::clone(interface)], tcp).leave_connections();
+        for destination in Vec::from_iter(udp) {
+            // An interface that is gone takes nothing any more.
+            let _ = interface.ours().remove(destination);
+        }
+    }
+}
+
+pub(super) struct Rescue<'a> {
+    held: &'a Held,
+    looker: OpenSockets,
+    pub(super) raw_segments: &'a RawSegments,
+    until: Instant,
+    done_until: Instant,
+    /// By user: how long its programs have been waited for.
+    waited: BTreeMap<u32, Duration>,
+    pub(super) counts: Counts,
+    /// Closes programs' sockets, which may take as long as they like. It is to be soon: a set of
+    /// epoll has a file until its last copy is closed.
+    pub(super) closer: Closer,
+}
+
+impl Rescue<'_> {
+    /// Whether the time for all is over: what is left then is lost, so that the next daemon can
+    /// begin.
+    pub(super) fn is_late(&self) -> bool {
+        Instant::now() >= self.done_until
+    }
+
+    fn give_app(&mut self, mapped: &Mapped<'_>) {
+        let mut wanted: BTreeMap<u64, (u32, Heritage)> = BTreeMap::new();
+        for slot in 0..mapped.records.slots() {
+            let record = mapped.records.get(slot).and_then(Heritage::read);
+            let Some(heritage) = record.filter(|heritage| !heritage.is_orphan()) else { continue };
+            let Some(words) = mapped.words(slot) else { continue };
+            let state = words.state();
+            // What the program says of itself here harms nobody else: its descriptor is looked for
+            // in its own processes.
+            let is_its = state.kind() == Kind::Stream
+                && words.generation.load(Ordering::Relaxed) == heritage.generation();
+            let cookie = words.cookie.load(Ordering::Relaxed);
+            if !is_its || !follows(words) || cookie == 0 || wanted.contains_key(&cookie) {
+                self.counts.unnamed += 1;
+                continue;
+            }
+            wanted.insert(cookie, (slot, heritage));
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        for member in self.held.members_of(mapped.app.number) {
+            sys::unix_socket::make_room(member.peer.as_fd(), GIVEN_BYTES_MAX);
+        }
+        let found = self.find(mapped, &mut wanted);
+        for (slot, heritage) in wanted.into_values() {
+            self.give_closed(mapped, slot, &heritage);
+        }
+        let mut found = found.into_iter();
+        loop {
+            let batch: Vec<Candidate> = found.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                break;
+            }
+            self.give_batch(mapped, batch);
+        }
+    }
+
+    /// The descriptors of wanted connections, those first that something happened to last: their
+    /// peers wait.
+    fn find(
+        &mut self,
+        mapped: &Mapped<'_>,
+        wanted: &mut BTreeMap<u64, (u32, Heritage)>,
+    ) -> Vec<Candidate> {
+        let number = mapped.app.number;
+        let mut pids: Vec<u32> =
+            self.held.members_of(number).map(Member::pid).filter(|pid| *pid != 0).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
+        let until = self.until.min(Instant::now() + COPIED_WITHIN);
+        let (Self { held, looker, closer, .. }, uid) = (self, mapped.app.uid);
+        let asked = looker.copies(&pids, until, |pid, socket| {
+            let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
+            // Only of a process that lives after its descriptor was copied is it known whose it is.
+            let mut members = held.members_of(number);
+            if members.any(|member| member.pid() == pid && member.lives()) {
+                if let Some(candidate) = found.get_mut(&cookie) {
+                    candidate.holders.push(pid);
+                } else if let Some((slot, heritage)) = wanted.remove(&cookie) {
+                    let holders = vec![pid];
+                    found.insert(cookie, Candidate { slot, cookie, heritage, socket, holders });
+                    return Instant::now() < until;
+                }
+            }
+            closer.close(uid, socket);
+            Instant::now() < until
+        });
+        if let Err(error) = asked {
+            let what = "the descriptors of application";
+            say(format_args!("{what} {number} are not known: {error}"));
+        }
+        let mut found: Vec<Candidate> = found.into_values().collect();
+        found.sort_by_key(|candidate| Reverse(candidate.heritage.at()));
+        found
+    }
+
+    fn give_batch(&mut self, mapped: &Mapped<'_>, batch: Vec<Candidate>) {
+        let mut left = Vec::new();
+        for candidate in batch {
+            if !mapped.has_right_to_port(&candidate.heritage) {
+                self.counts.port += 1;
+                self.closer.close(mapped.app.uid, candidate.socket);
+                continue;
+            }
+            match successor::in_place_of(candidate.socket.as_fd(), mapped.app.uid) {
+                Ok(successor) => left.push(Ready { candidate, successor }),
+                Err(_) => self.lose(mapped, candidate, |counts| &mut counts.refused),
+            }
+        }
+        let mut standing = Vec::new();
+        for ready in self.seize(mapped, left) {
+            if self.is_late() {
+                self.lose(mapped, ready.candidate, |counts| &mut counts.busy);
+                continue;
+            }
+            standing.extend(self.go_on(mapped, ready));
+        }
+        let told = standing.iter().filter(|standing| standing.has_peer_closed);
+        RawSegments::await_ends(told.map(|standing| standing.socket.as_fd()));
+        for Standing { candidate, socket, has_peer_closed } in standing {
+            // Without its peer's end it would wait for that for ever.
+            let has_heard = !has_peer_closed || sys::tcp_repair::has_heard_end(socket.as_fd());
+            match has_heard && self.tell_holders(mapped, &candidate, &socket) {
+                true => {
+                    self.counts.given += 1;
+                    self.closer.close(mapped.app.uid, candidate.socket);
+                }
+                false => self.lose(mapped, candidate, |counts| &mut counts.refused),
+            }
+            self.closer.close(mapped.app.uid, socket);
+        }
+    }
+
+    /// Those whose programs copy no more.
+    fn seize(&mut self, mapped: &Mapped<'_>, mut left: Vec<Ready>) -> Vec<Ready> {
+        let waited = self.waited.entry(mapped.app.uid).or_default();
+        let begun = Instant::now();
+        let give_up = self.until.min(begun + USER_SEIZED_WITHIN.saturating_sub(*waited));
+        let mut seized = Vec::new();
+        loop {
+            let mut still = Vec::new();
+            for ready in left {
+                let words = mapped.words(ready.candidate.slot);
+                match words.is_some_and(|words| is_seized(words) || seize_both(words)) {
+                    true => seized.push(ready),
+                    false => still.push(ready),
+                }
+            }
+            left = still;
+            if left.is_empty() || Instant::now() >= give_up {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        *waited += begun.elapsed();
+        for ready in left {
+            self.lose(mapped, ready.candidate, |counts| &mut counts.busy);
+        }
+        seized
+    }
+
+    /// The kernel goes on with one, or nobody does.
+    fn go_on(&mut self, mapped: &Mapped<'_>, ready: Ready) -> Option<Standing> {
+        let Ready { candidate, successor: socket } = ready;
+        let words = mapped.words(candidate.slot)?;
+        let inherited = candidate.heritage.inherit(&mapped.memory, words, clock::now());
+        let connection = match inherited {
+            Ok(connection) => connection,
+            Err(stack::NoHeritage::NoRepair(_)) => {
+                self.lose(mapped, candidate, |counts| &mut counts.state);
+                return None;
+            }
+            Err(stack::NoHeritage::Violation) => {
+                self.lose(mapped, candidate, |counts| &mut counts.violation);
+                return None;
+            }
+        };
+        let has_peer_closed = connection.repair.has_peer_closed;
+        let name_is_known = || self.leave_flow(&connection);
+        let given = successor::set_nonblocking(&socket, is_nonblocking(words))
+            .and_then(|()| {
+                give(&connection, words.asks(), &socket, self.raw_segments, name_is_known)
+            })
+            .and_then(|()| socket_options::copy_linger(candidate.socket.as_fd(), socket.as_fd()));
+        match given {
+            Ok(()) => Some(Standing { candidate, socket, has_peer_closed }),
+            Err(_) => {
+                self.closer.close(mapped.app.uid, socket);
+                self.lose(mapped, candidate, |counts| &mut counts.refused);
+                None
+            }
+        }
+    }
+
+    /// A connection that was opened here has an entry of its own in the interfaces' programs.
+    pub(super) fn leave_flow(&self, connection: &Inherited) {
+        if !connection.was_opened {
+            return;
+        }
+        let key = connection.repair.key;
+        let (local, remote) = (key.destination(), key.source());
+        let flow = Flow { protocol: Protocol::Tcp, local, remote };
+        for interface in &self.held.interfaces {
+            let _ = interface.flows().remove(flow);
+        }
+    }
+
+    /// The processes that had it get the kernel's socket for it; whether any has.
+    fn tell_holders(&self, mapped: &Mapped<'_>, candidate: &Candidate, socket: &OwnedFd) -> bool {
+        let Some(words) = mapped.words(candidate.slot) else { return false };
+        let number = mapped.app.number;
+        let given = candidate.holders.iter().filter(|pid| {
+            // By its latest connection: an earlier one of the same number is another program's.
+            let mut members = self.held.members_of(number).rev();
+            let member = members.find(|member| member.pid() == **pid);
+            member.is_some_and(|member| {
+                member.lives() && member.give(candidate.cookie, socket.as_fd())
+            })
+        });
+        if given.count() == 0 {
+            return false;
+        }
+        words.state.fetch_or(SlotState::KERNELS, Ordering::AcqRel);
+        // Who closes it, or says that its calls are not to wait, looks after that whether it was
+        // given away.
+        fence(Ordering::SeqCst);
+        end_as_asked(words.asks(), words.option(SlotOption::Linger), socket.as_fd());
+        let _ = successor::set_nonblocking(socket, is_nonblocking(words));
+        tell(&mapped.memory, candidate.slot, &Ringer { held: self.held, app: number });
+        true
+    }
+
+    /// Nobody goes on with it: its program is told when the region is over.
+    fn lose(
+        &mut self,
+        mapped: &Mapped<'_>,
+        candidate: Candidate,
+        which: impl FnOnce(&mut Counts) -> &mut u32,
+    ) {
+        *which(&mut self.counts) += 1;
+        if let Some(words) = mapped.words(candidate.slot) {
+            release_both(words);
+        }
+        self.closer.close(mapped.app.uid, candidate.socket);
+    }
+}
+
+/// Whether the daemon had the locks when it died.
+fn is_seized(words: &SlotWords) -> bool {
+    [&words.rx_lock, &words.tx_lock].iter().all(|lock| lock.load(Ordering::Acquire) == SEIZED)
+}
