@@ -2,11 +2,12 @@
 //!
 //! A stage that fails does not stop the next one: a run shows everything that is broken.
 
+mod again;
 mod command;
 mod programs;
 mod stats;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::process::Command;
 use std::time::Instant;
@@ -36,6 +37,9 @@ const NAMESPACE_TESTS: &str = "tests";
 /// daemon.
 const WITH_OPTIMIZED: [&str; 3] = ["sockets_death::", "sockets_handover::", "sockets_local::"];
 
+/// What makes `cargo test` build programs and say which.
+const WITHOUT_RUN: [&str; 3] = ["--no-run", "--message-format", "json-render-diagnostics"];
+
 /// Names the folder of google/packetdrill's scripts, which `packetdrill`'s suite test plays.
 const PACKETDRILL: &str = "PKT_SCRIPTS";
 
@@ -59,15 +63,25 @@ enum Step {
     Prepare(Command),
     /// A command that prints `test result:` lines.
     Tests(Command),
-    /// A command that builds test programs and says which; they are run by so many threads each,
-    /// or by as many as the caller has said.
-    Programs(Command, Option<usize>),
+    /// Test programs.
+    Programs(Programs),
     /// The project rules, in this process.
     Tidy,
     /// The documents, in this process.
     Book,
     /// Nothing to run, and why that is a failure.
     Refuse(&'static str),
+}
+
+/// Test programs to build and to run.
+struct Programs {
+    /// Builds them and says which.
+    build: Command,
+    /// Of each, if not as many as the caller has said.
+    threads: Option<usize>,
+    /// Which of their tests, if not all.
+    tests: &'static [&'static str],
+    environment: Vec<(&'static str, OsString)>,
 }
 
 /// Runs the stages and prints the result; whether everything passed.
@@ -91,7 +105,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> bool {
         total.add(stats);
     }
     println!("\n=== summary");
-    for line in summary.iter().chain(&total.names) {
+    for line in summary.iter().chain(&total.unstable).chain(&total.names) {
         println!("{line}");
     }
     for line in last_words(&total, std::env::var_os(PACKETDRILL).as_deref()) {
@@ -128,7 +142,7 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
     // features of what they depend on, and build all of it again.
     let all_tests = ["test", "--workspace"];
     let mut tests = in_cargo(&all_tests);
-    tests.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    tests.args(WITHOUT_RUN);
     let mut threads = None;
     if extent == Extent::Quick || !is_root {
         if let Some(package) = namespaces {
@@ -145,12 +159,13 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
     }
     let mut examples = in_cargo(&all_tests);
     examples.args(["--no-fail-fast", "--doc"]);
-    stages.push(stage("tests", [Step::Programs(tests, threads), Step::Tests(examples)]));
+    let tests = Programs { build: tests, threads, tests: &[], environment: Vec::new() };
+    stages.push(stage("tests", [Step::Programs(tests), Step::Tests(examples)]));
     if extent == Extent::Quick {
         return stages;
     }
     if is_root {
-        stages.push(stage("optimized", optimized(workspace, in_cargo)));
+        stages.push(stage("optimized", optimized(workspace, threads, in_cargo)));
     }
     let loom = rules::LOOM_CRATES.iter().map(|name| {
         let mut models = in_cargo(&["test", "--release", "--lib", "-p", name, "loom"]);
@@ -174,13 +189,21 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
 /// The daemon and the library as operators get them, optimized over crates, under the tests of
 /// [`WITH_OPTIMIZED`]: some faults show only there, such as a kernel that writes to where the stack
 /// holds something else by then.
-fn optimized(workspace: &Workspace, in_cargo: impl Fn(&[&str]) -> Command) -> [Step; 2] {
+fn optimized(
+    workspace: &Workspace,
+    threads: Option<usize>,
+    in_cargo: impl Fn(&[&str]) -> Command,
+) -> [Step; 2] {
     let folder = workspace.target_dir.join("release");
-    let build = in_cargo(&["build", "--release", "-p", "calistod", "-p", "preload"]);
-    let mut tests = in_cargo(&["test", "--workspace", "--test", "system", "--"]);
-    tests.args(WITH_OPTIMIZED).env("TESTED_PROGRAMS", &folder);
-    tests.env("CALISTO_PRELOAD", folder.join("libcalisto_preload.so"));
-    [Step::Prepare(build), Step::Tests(tests)]
+    let release = in_cargo(&["build", "--release", "-p", "calistod", "-p", "preload"]);
+    let mut build = in_cargo(&["test", "--workspace", "--test", "system"]);
+    build.args(WITHOUT_RUN);
+    let environment = vec![
+        ("CALISTO_PRELOAD", folder.join("libcalisto_preload.so").into()),
+        ("TESTED_PROGRAMS", folder.into()),
+    ];
+    let tests = Programs { build, threads, tests: &WITH_OPTIMIZED, environment };
+    [Step::Prepare(release), Step::Programs(tests)]
 }
 
 /// Every other one, and the rest.
@@ -223,26 +246,7 @@ fn take(
             tests.end(&name, outcome);
             stats.add(tests);
         }
-        Step::Programs(command, threads) => {
-            let name = text_of(&command);
-            say(out, &format!("$ {name}"));
-            let mut programs = Vec::new();
-            let mut hears = |line: &str| programs.extend(TestProgram::from_message(line));
-            let outcome = stream(command, ANY_TIME, &mut std::io::sink(), &mut hears);
-            // Those of the whole system alone: beside programs that compute they would wait for
-            // processors, and look as if they hung or lost something.
-            let of_whole = |program: &TestProgram| program.dir.ends_with(NAMESPACE_TESTS);
-            let (whole, crates): (Vec<_>, Vec<_>) = programs.into_iter().partition(of_whole);
-            let lane = |programs, way| Lane { programs, threads, way };
-            let mut tests = Stats::default();
-            let alone = [lane(whole, Way::Live), lane(Vec::new(), Way::Together)];
-            programs::run(alone, SILENCE, &mut tests, out);
-            let (odd, even) = alternately(crates);
-            let both = [lane(odd, Way::Live), lane(even, Way::Together)];
-            programs::run(both, SILENCE, &mut tests, out);
-            tests.end(&name, outcome);
-            stats.add(tests);
-        }
+        Step::Programs(programs) => stats.add(run_programs(programs, out)),
         Step::Tidy => stats.check("cargo xtask tidy", outcome_of(tidy::run(workspace))),
         Step::Book => stats.check("cargo xtask book", outcome_of(book::run(workspace))),
         Step::Refuse(reason) => {
@@ -251,6 +255,33 @@ fn take(
         }
     }
     true
+}
+
+/// Builds the programs, runs them, and runs again what failed.
+fn run_programs(what: Programs, out: &mut (impl Write + Send)) -> Stats {
+    let Programs { build, threads, tests: arguments, environment } = what;
+    let name = text_of(&build);
+    say(out, &format!("$ {name}"));
+    let mut programs = Vec::new();
+    let mut hears = |line: &str| programs.extend(TestProgram::from_message(line));
+    let outcome = stream(build, ANY_TIME, &mut std::io::sink(), &mut hears);
+    for program in &mut programs {
+        program.environment.clone_from(&environment);
+    }
+    // Those of the whole system alone: beside programs that compute they would wait for
+    // processors, and look as if they hung or lost something.
+    let of_whole = |program: &TestProgram| program.dir.ends_with(NAMESPACE_TESTS);
+    let (whole, crates): (Vec<_>, Vec<_>) = programs.into_iter().partition(of_whole);
+    let lane = |programs, way| Lane { programs, threads, way, arguments };
+    let mut stats = Stats::default();
+    let alone = [lane(whole, Way::Live), lane(Vec::new(), Way::Together)];
+    let mut failed = programs::run(alone, SILENCE, &mut stats, out);
+    let (odd, even) = alternately(crates);
+    let both = [lane(odd, Way::Live), lane(even, Way::Together)];
+    failed.extend(programs::run(both, SILENCE, &mut stats, out));
+    stats.end(&name, outcome);
+    again::run(&failed, &mut stats, out);
+    stats
 }
 
 fn outcome_of(is_right: bool) -> Outcome {

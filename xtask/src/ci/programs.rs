@@ -3,6 +3,7 @@
 //! `cargo test` runs one after another. Each ends with its longest test alone: half of the
 //! processors would be idle.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,16 +13,17 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::command::{say, stream};
-use super::stats::Stats;
+use super::stats::{Outcome, Stats};
 
 /// One program of tests.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TestProgram {
     /// As `cargo test` names it: the file that it begins with, in its package.
     pub(super) name: String,
     pub(super) file: PathBuf,
     /// Of its package: tests find their files from there.
     pub(super) dir: PathBuf,
+    pub(super) environment: Vec<(&'static str, OsString)>,
 }
 
 impl TestProgram {
@@ -34,18 +36,24 @@ impl TestProgram {
         let source = Path::new(message["target"]["src_path"].as_str()?);
         let package = dir.file_name()?.to_string_lossy().into_owned();
         let name = source.strip_prefix(&dir).unwrap_or(source).display();
-        is_test.then(|| Self { name: format!("{package} {name}"), file, dir })
+        let name = format!("{package} {name}");
+        is_test.then(|| Self { name, file, dir, environment: Vec::new() })
     }
 
-    fn command(&self, lane: &Lane) -> Command {
+    pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.file);
         // As cargo does.
         command.current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir);
-        if let Some(threads) = lane.threads {
-            command.env("RUST_TEST_THREADS", threads.to_string());
-        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
+}
+
+/// A test that failed, and the program that it is in.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) program: TestProgram,
+    pub(super) test: String,
 }
 
 /// How the programs of a lane run.
@@ -64,22 +72,36 @@ pub(super) struct Lane {
     /// Of each program, if not as many as the caller has said.
     pub(super) threads: Option<usize>,
     pub(super) way: Way,
+    /// Of each program: which of its tests, for example.
+    pub(super) arguments: &'static [&'static str],
 }
 
-/// Runs the lanes side by side. A program that prints nothing for as long as `silence` is ended.
+impl Lane {
+    fn command(&self, program: &TestProgram) -> Command {
+        let mut command = program.command();
+        command.args(self.arguments);
+        if let Some(threads) = self.threads {
+            command.env("RUST_TEST_THREADS", threads.to_string());
+        }
+        command
+    }
+}
+
+/// Runs the lanes side by side, and says which tests failed. A program that prints nothing for as
+/// long as `silence` is ended.
 pub(super) fn run(
     lanes: [Lane; 2],
     silence: Duration,
     stats: &mut Stats,
     out: &mut (impl Write + Send),
-) {
-    let (stats, out) = (Mutex::new(stats), Mutex::new(out));
+) -> Vec<Failed> {
+    let (stats, out, failed) = (Mutex::new(stats), Mutex::new(out), Mutex::new(Vec::new()));
     let run_lane = |lane: Lane| {
         let mut out = Shared(&out);
         for program in &lane.programs {
             let (mut tests, mut text) = (Stats::default(), Vec::new());
             let first = format!("     Running {}", program.name);
-            let command = program.command(&lane);
+            let command = lane.command(program);
             let read = |line: &str| tests.read(line);
             let outcome = match lane.way {
                 Way::Live => {
@@ -91,6 +113,10 @@ pub(super) fn run(
                     stream(command, silence, &mut text, read)
                 }
             };
+            if outcome == Outcome::Failure {
+                let failed_of = |test: &str| Failed { program: program.clone(), test: test.into() };
+                failed.lock().expect("no lane panics").extend(tests.failed_tests().map(failed_of));
+            }
             tests.end_program(&program.name, outcome);
             // A reader that has gone away must not stop the run: the exit code still tells.
             let _gone = out.write_all(&text).and_then(|()| out.flush());
@@ -103,6 +129,7 @@ pub(super) fn run(
             scope.spawn(move || run_lane(lane));
         }
     });
+    failed.into_inner().expect("no lane panics")
 }
 
 /// What both lanes print to: each of their writes stays whole.

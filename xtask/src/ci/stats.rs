@@ -14,6 +14,8 @@ pub(super) struct Stats {
     pub(super) failed: u64,
     /// A line for each thing that failed.
     pub(super) names: Vec<String>,
+    /// A line for each test that failed beside others and passed alone.
+    pub(super) unstable: Vec<String>,
     /// Tests that have been running for long.
     running: Vec<String>,
 }
@@ -61,10 +63,26 @@ impl Stats {
     }
 
     pub(super) fn add(&mut self, other: Self) {
-        let Self { passed, failed, names, running: _ } = other;
+        let Self { passed, failed, names, unstable, running: _ } = other;
         self.passed += passed;
         self.failed += failed;
         self.names.extend(names);
+        self.unstable.extend(unstable);
+    }
+
+    /// The tests that are known to have failed.
+    pub(super) fn failed_tests(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter_map(|name| name.strip_prefix("FAILED "))
+    }
+
+    /// A test that has failed counts as passed after all, and is named with the reason.
+    pub(super) fn is_unstable(&mut self, test: &str, why: &str) {
+        let failed = format!("FAILED {test}");
+        let Some(at) = self.names.iter().position(|name| *name == failed) else { return };
+        self.names.remove(at);
+        self.failed -= 1;
+        self.passed += 1;
+        self.unstable.push(format!("UNSTABLE {test}: {why}"));
     }
 
     fn fail(&mut self, name: &str) {

@@ -148,10 +148,10 @@ fn names(extent: Extent, is_root: bool) -> Vec<&'static str> {
 fn tests_of(extent: Extent, is_root: bool) -> String {
     let plan = plan(&workspace(&["tests"]), extent, is_root);
     let stage = plan.iter().find(|stage| stage.name == "tests").expect("there are always tests");
-    let [Step::Programs(tests, _), Step::Tests(_)] = stage.steps.as_slice() else {
+    let [Step::Programs(tests), Step::Tests(_)] = stage.steps.as_slice() else {
         panic!("programs, and examples in documentation")
     };
-    text_of(tests)
+    text_of(&tests.build)
 }
 
 #[test]
@@ -179,14 +179,15 @@ fn programs_and_tests_are_built_with_one_selection_of_packages() {
 #[test]
 fn optimized_programs_are_tested_with_their_own_library_by_tests_that_are_built_already() {
     let plan = plan(&workspace(&["tests"]), Extent::Everything, true);
-    let [Step::Prepare(build), Step::Tests(tests)] = plan[6].steps.as_slice() else {
+    let [Step::Prepare(release), Step::Programs(tests)] = plan[6].steps.as_slice() else {
         panic!("two steps")
     };
-    assert_eq!(text_of(build), "cargo build --release -p calistod -p preload");
-    let tests = text_of(tests);
-    assert!(tests.contains("TESTED_PROGRAMS='target/release'"), "{tests}");
-    assert!(tests.contains("CALISTO_PRELOAD='target/release/libcalisto_preload.so'"), "{tests}");
-    assert!(tests.contains("cargo test --workspace --test system -- sockets_death::"), "{tests}");
+    assert_eq!(text_of(release), "cargo build --release -p calistod -p preload");
+    let build = text_of(&tests.build);
+    assert!(build.starts_with("cargo test --workspace --test system --no-run"), "{build}");
+    let library = ("CALISTO_PRELOAD", "target/release/libcalisto_preload.so".into());
+    assert_eq!(tests.environment, [library, ("TESTED_PROGRAMS", "target/release".into())]);
+    assert_eq!(tests.tests.first(), Some(&"sockets_death::"));
 }
 
 #[test]
