@@ -96,6 +96,8 @@ impl XdpPort {
     pub fn go_on(&mut self, sockets: XdpSockets, pool: &mut FramePool) -> Result<(), OpenError> {
         self.queues.iter_mut().for_each(|queue| queue.close(pool));
         self.take(sockets, pool);
+        // It is seldom up when it comes back: nobody is told that it works before it does.
+        self.queues.iter_mut().for_each(Queue::check_fault);
         self.deliver()
     }
 
