@@ -9,7 +9,8 @@ mod stats;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::process::Command;
+use std::iter;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::book;
@@ -36,6 +37,9 @@ const NAMESPACE_TESTS: &str = "tests";
 /// echo and redis among them, and their connections live through the end and the death of the
 /// daemon.
 const WITH_OPTIMIZED: [&str; 3] = ["sockets_death::", "sockets_handover::", "sockets_local::"];
+
+/// Builds what they test.
+const RELEASE: [&str; 6] = ["build", "--release", "-p", "calistod", "-p", "preload"];
 
 /// What makes `cargo test` build programs and say which.
 const WITHOUT_RUN: [&str; 3] = ["--no-run", "--message-format", "json-render-diagnostics"];
@@ -82,6 +86,8 @@ struct Programs {
     /// Which of their tests, if not all.
     tests: &'static [&'static str],
     environment: Vec<(&'static str, OsString)>,
+    /// Builds of later stages, for the time that the tests leave processors idle.
+    ahead: Vec<Command>,
 }
 
 /// Runs the stages and prints the result; whether everything passed.
@@ -159,7 +165,18 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
     }
     let mut examples = in_cargo(&all_tests);
     examples.args(["--no-fail-fast", "--doc"]);
-    let tests = Programs { build: tests, threads, tests: &[], environment: Vec::new() };
+    let ahead = match extent {
+        Extent::Everything if is_root => {
+            let models = rules::LOOM_CRATES.iter().map(|name| loom(workspace, name, in_cargo));
+            let without_run = |mut models: Command| {
+                models.arg("--no-run");
+                models
+            };
+            iter::once(in_cargo(&RELEASE)).chain(models.map(without_run)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let tests = Programs { build: tests, threads, tests: &[], environment: Vec::new(), ahead };
     stages.push(stage("tests", [Step::Programs(tests), Step::Tests(examples)]));
     if extent == Extent::Quick {
         return stages;
@@ -167,23 +184,29 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
     if is_root {
         stages.push(stage("optimized", optimized(workspace, threads, in_cargo)));
     }
-    let loom = rules::LOOM_CRATES.iter().map(|name| {
-        let mut models = in_cargo(&["test", "--release", "--lib", "-p", name, "loom"]);
-        // A directory of its own: the flag would rebuild every crate, there and back.
-        models.env("CARGO_TARGET_DIR", workspace.target_dir.join("loom"));
-        models.env("RUSTFLAGS", with_loom(std::env::var("RUSTFLAGS").ok().as_deref()));
+    let models = rules::LOOM_CRATES.iter().map(|name| {
+        let mut models = loom(workspace, name, in_cargo);
         if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
             // Three preemptions find nearly every bug (CHESS, PLDI 2007) and keep it to minutes.
             models.env("LOOM_MAX_PREEMPTIONS", "3");
         }
         Step::Tests(models)
     });
-    stages.push(stage("loom", loom));
+    stages.push(stage("loom", models));
     if namespaces.is_some() && !is_root {
         let reason = "namespace tests need root: run `script/test`, which says how";
         stages.push(stage("namespaces", [Step::Refuse(reason)]));
     }
     stages
+}
+
+/// The models of a crate.
+fn loom(workspace: &Workspace, name: &str, in_cargo: impl Fn(&[&str]) -> Command) -> Command {
+    let mut models = in_cargo(&["test", "--release", "--lib", "-p", name, "loom"]);
+    // A directory of its own: the flag would rebuild every crate, there and back.
+    models.env("CARGO_TARGET_DIR", workspace.target_dir.join("loom"));
+    models.env("RUSTFLAGS", with_loom(std::env::var("RUSTFLAGS").ok().as_deref()));
+    models
 }
 
 /// The daemon and the library as operators get them, optimized over crates, under the tests of
@@ -195,14 +218,15 @@ fn optimized(
     in_cargo: impl Fn(&[&str]) -> Command,
 ) -> [Step; 2] {
     let folder = workspace.target_dir.join("release");
-    let release = in_cargo(&["build", "--release", "-p", "calistod", "-p", "preload"]);
+    let release = in_cargo(&RELEASE);
     let mut build = in_cargo(&["test", "--workspace", "--test", "system"]);
     build.args(WITHOUT_RUN);
     let environment = vec![
         ("CALISTO_PRELOAD", folder.join("libcalisto_preload.so").into()),
         ("TESTED_PROGRAMS", folder.into()),
     ];
-    let tests = Programs { build, threads, tests: &WITH_OPTIMIZED, environment };
+    let ahead = Vec::new();
+    let tests = Programs { build, threads, tests: &WITH_OPTIMIZED, environment, ahead };
     [Step::Prepare(release), Step::Programs(tests)]
 }
 
@@ -259,7 +283,7 @@ fn take(
 
 /// Builds the programs, runs them, and runs again what failed.
 fn run_programs(what: Programs, out: &mut (impl Write + Send)) -> Stats {
-    let Programs { build, threads, tests: arguments, environment } = what;
+    let Programs { build, threads, tests: arguments, environment, ahead } = what;
     let name = text_of(&build);
     say(out, &format!("$ {name}"));
     let mut programs = Vec::new();
@@ -274,14 +298,31 @@ fn run_programs(what: Programs, out: &mut (impl Write + Send)) -> Stats {
     let (whole, crates): (Vec<_>, Vec<_>) = programs.into_iter().partition(of_whole);
     let lane = |programs, way| Lane { programs, threads, way, arguments };
     let mut stats = Stats::default();
-    let alone = [lane(whole, Way::Live), lane(Vec::new(), Way::Together)];
-    let mut failed = programs::run(alone, SILENCE, &mut stats, out);
-    let (odd, even) = alternately(crates);
-    let both = [lane(odd, Way::Live), lane(even, Way::Together)];
-    failed.extend(programs::run(both, SILENCE, &mut stats, out));
+    let failed = std::thread::scope(|scope| {
+        scope.spawn(|| ahead.iter().for_each(build_when_idle));
+        let alone = [lane(whole, Way::Live), lane(Vec::new(), Way::Together)];
+        let mut failed = programs::run(alone, SILENCE, &mut stats, out);
+        let (odd, even) = alternately(crates);
+        let both = [lane(odd, Way::Live), lane(even, Way::Together)];
+        failed.extend(programs::run(both, SILENCE, &mut stats, out));
+        failed
+    });
     stats.end(&name, outcome);
     again::run(&failed, &mut stats, out);
     stats
+}
+
+/// Runs a build on what processors have left over. The stage that needs it runs it again and finds
+/// it done, or says why it cannot be.
+fn build_when_idle(build: &Command) {
+    let mut idle = Command::new("chrt");
+    idle.args(["--idle", "0"]).arg(build.get_program()).args(build.get_args());
+    idle.envs(build.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(dir) = build.get_current_dir() {
+        idle.current_dir(dir);
+    }
+    let _said_later =
+        idle.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 fn outcome_of(is_right: bool) -> Outcome {

@@ -191,6 +191,31 @@ fn optimized_programs_are_tested_with_their_own_library_by_tests_that_are_built_
 }
 
 #[test]
+fn what_later_stages_build_is_built_beside_tests_that_wait() {
+    let plan = plan(&workspace(&["tests"]), Extent::Everything, true);
+    let [Step::Programs(tests), Step::Tests(_)] = plan[5].steps.as_slice() else { panic!("two") };
+    let ahead: Vec<_> = tests.ahead.iter().map(text_of).collect();
+    assert_eq!(
+        ahead.first().map(String::as_str),
+        Some("cargo build --release -p calistod -p preload")
+    );
+    let [Step::Tests(models)] = plan[7].steps.as_slice() else { panic!("one step") };
+    let model = text_of(models).replace(" LOOM_MAX_PREEMPTIONS='3'", "");
+    assert_eq!(ahead.last(), Some(&format!("{model} --no-run")));
+}
+
+#[test]
+fn a_build_for_idle_processors_runs_with_its_own_environment_and_folder() {
+    let file = std::env::temp_dir().join(format!("xtask-idle-{}", std::process::id()));
+    let mut build = shell("printf '%s %s ' $GIVEN $PWD > $FILE; chrt --pid $$ >> $FILE");
+    build.env("FILE", &file).env("GIVEN", "so").current_dir("/");
+    build_when_idle(&build);
+    let said = std::fs::read_to_string(&file).expect("it has run");
+    std::fs::remove_file(&file).expect("it is ours");
+    assert!(said.starts_with("so / ") && said.contains("SCHED_IDLE"), "{said}");
+}
+
+#[test]
 fn without_root_the_namespace_tests_are_a_failure_and_no_gap() {
     assert!(tests_of(Extent::Everything, false).ends_with("--exclude package-tests"));
     let plan = plan(&workspace(&["tests"]), Extent::Everything, false);
