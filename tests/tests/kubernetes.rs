@@ -13,6 +13,9 @@ fn manifests(name: &str) -> Result<Vec<Value>, String> {
     read(&std::fs::read_to_string(project().join("packaging/kubernetes").join(name)).expect(name))
 }
 
+/// The job of sweeps.
+const SWEEPS: &str = "../sweeps/kubernetes-job.yaml";
+
 fn read(text: &str) -> Result<Vec<Value>, String> {
     install(&["/usr/lib/python3/dist-packages/kubernetes=python3-kubernetes"]);
     let file = std::env::temp_dir().join(format!(
@@ -41,7 +44,7 @@ fn list(value: &Value) -> &[Value] {
 
 #[test]
 fn the_manifests_are_what_the_models_of_the_api_know() {
-    for name in ["calisto.yaml", "pod.yaml"] {
+    for name in ["calisto.yaml", "pod.yaml", SWEEPS] {
         manifests(name).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
     }
     // And they see what is wrong.

@@ -205,6 +205,24 @@ fn podman(folder: &Folder) -> Command {
     podman
 }
 
+/// What the unit lets the daemon keep.
+fn capabilities_of_the_unit() -> Vec<String> {
+    let unit = project().join("packaging/systemd/calisto.service");
+    let unit = std::fs::read_to_string(unit).expect("it is there");
+    let line = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    line.expect("it has some").split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn the_manual_page_of_the_daemon_names_each_capability_that_the_unit_leaves_it() {
+    let folder = Folder::new("man");
+    must(binary("calisto"), &["man", folder.0.to_str().expect("it is text")]);
+    let page = std::fs::read_to_string(folder.0.join("calistod.8")).expect("it is there");
+    for capability in capabilities_of_the_unit() {
+        assert!(page.contains(&capability), "{capability}");
+    }
+}
+
 #[test]
 fn the_image_serves_programs_of_the_host_with_the_rights_of_its_compose_file() {
     let needed = ["podman=podman", "buildah=buildah", "runc=runc"];
@@ -232,7 +250,11 @@ fn the_image_serves_programs_of_the_host_with_the_rights_of_its_compose_file() {
     daemon.args(["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"]);
     let capabilities = compose.split_once("cap_add:").expect("it has some").1;
     let of_list = |line: &str| line.trim().strip_prefix("- ").map(str::to_owned);
-    for capability in capabilities.lines().skip(1).map_while(of_list) {
+    let capabilities: Vec<_> = capabilities.lines().skip(1).map_while(of_list).collect();
+    let of_unit = capabilities_of_the_unit();
+    let names: Vec<_> = capabilities.iter().map(|name| format!("CAP_{name}")).collect();
+    assert_eq!(names, of_unit, "the image needs what the unit needs");
+    for capability in capabilities {
         daemon.args(["--cap-add", &capability]);
     }
     for option in ["seccomp=unconfined", "no-new-privileges"] {

@@ -177,9 +177,13 @@ const SIGNALS: [(&str, &str); 3] = [
     ("SIGUSR1, SIGUSR2", "Are noted in the log and change nothing."),
 ];
 
-const CAPABILITIES: [(&str, &str); 4] = [
+const CAPABILITIES: [(&str, &str); 5] = [
     ("CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON, CAP_IPC_LOCK", "For XDP ports."),
-    ("CAP_SYS_PTRACE", "To look for sockets that other users' programs have open."),
+    (
+        "CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH",
+        "To look for sockets that other users' programs have open.",
+    ),
+    ("CAP_CHOWN", "To give a connection that the kernel goes on with to the user whose it was."),
     ("CAP_NET_BIND_SERVICE", "To keep ports below 1024 for programs."),
     ("CAP_SYS_NICE, CAP_KILL", "To move threads of programs to cores that they are granted."),
 ];
