@@ -13,7 +13,6 @@ fn manifests(name: &str) -> Result<Vec<Value>, String> {
     read(&std::fs::read_to_string(project().join("packaging/kubernetes").join(name)).expect(name))
 }
 
-
 fn read(text: &str) -> Result<Vec<Value>, String> {
     install(&["/usr/lib/python3/dist-packages/kubernetes=python3-kubernetes"]);
     let file = std::env::temp_dir().join(format!(
