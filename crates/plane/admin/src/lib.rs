@@ -19,6 +19,8 @@ mod socket;
 mod traced;
 
 #[cfg(test)]
+mod compatibility;
+#[cfg(test)]
 mod document;
 
 pub use app::{AppLimits, AppStatus, AppWorker, Reason, ServedSockets};

@@ -8,6 +8,8 @@
 //! with.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod compatibility;
 mod config;
 mod document;
 mod edit;
