@@ -60,6 +60,7 @@ pub trait Steer: Send {
 
     /// A rewrite begins: `census` is what the table holds. [`Steer::reassign`] follows for every
     /// group, in ascending order.
+    /// Bounded by the number of workers, never of groups: packets wait meanwhile.
     fn begin_rewrite(&mut self, census: &Census, workers: &Workers) {
         let _ = (census, workers);
     }

@@ -93,6 +93,7 @@ const WAYS: &[Way] = &[
     way("balanced", "balanced", "balanced", "queue_delay"),
     way("hybrid", "hybrid", "hybrid", "queue_delay"),
     way("prefilled", "prefilled", "prefilled", "queue_delay"),
+    way("calisto", "calisto: where its first packet came", "calisto", "queue_delay"),
     way("least-loaded", "least loaded of two", "least_loaded", "queue_delay"),
     way("shenango", "Shenango's rule", "shenango", "queue_delay"),
     way("shared", "shared: the shortest ring, no order", "shared", "queue_delay"),

@@ -4,6 +4,8 @@
 //! leaves the new worker without work. The aim is between: every worker ends with its quota of
 //! groups, and only what is above a quota moves, idle groups first. Groups driven away from a
 //! worker that left go home first when it returns, so an absence displaces nothing for good.
+//! What comes home to a worker is not given on: where workers return and others come in one change,
+//! a returning one may end above its quota.
 
 use base::WorkerId;
 

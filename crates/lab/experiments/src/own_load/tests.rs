@@ -95,3 +95,11 @@ fn a_recording_gives_the_packets_between_two_looks_their_groups_and_the_work_tha
     assert!(read("{\"a\":1}\n").expect_err("no recording").to_string().contains("line 1"));
     assert!(read("nonsense").expect_err("no JSON").to_string().contains("line 1"));
 }
+
+#[test]
+fn every_policy_is_tried_but_those_of_history() {
+    for (name, help) in policy::steer::NAMES {
+        let is_tried = WAYS.iter().any(|way| way.steering == name);
+        assert_eq!(is_tried, !help.starts_with("historic"), "{name}");
+    }
+}
