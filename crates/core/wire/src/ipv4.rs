@@ -15,6 +15,8 @@ pub const ESP: u8 = 50;
 
 /// More-fragments flag and fragment offset: not all zero in any fragment.
 const FRAGMENT_MASK: u16 = 0x3fff;
+/// Where in the whole a fragment begins, in units of eight bytes.
+const OFFSET_MASK: u16 = 0x1fff;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
 const OPTION_LOOSE_SOURCE_ROUTE: u8 = 131;
@@ -22,7 +24,8 @@ const OPTION_STRICT_SOURCE_ROUTE: u8 = 137;
 
 /// A header that agrees with the bytes that hold it.
 ///
-/// `20 <= header_bytes <= total_bytes <=` the bytes it was read from.
+/// `20 <= header_bytes <= total_bytes <=` the bytes it was read from, and where it is a fragment
+/// the whole with this header has 65,535 bytes or less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of header and options.
@@ -66,6 +69,12 @@ impl Header {
                 Malformed::Ipv4Truncated.into()
             });
         }
+        let pieces = u16::from_be_bytes([fixed[6], fixed[7]]) & FRAGMENT_MASK;
+        // RFC 791 section 3.1: no total length says that much. Whoever cuts it again would wrap its
+        // offset, and what nobody has judged as a first fragment would be one.
+        if u32::from(pieces & OFFSET_MASK) * 8 + u32::from(total_bytes) > u32::from(u16::MAX) {
+            return Err(Malformed::Ipv4FragmentEnd.into());
+        }
         if header_bytes > MIN_HEADER_BYTES {
             check_options(packet.get(20..usize::from(header_bytes)).unwrap_or_default())?;
         }
@@ -73,7 +82,7 @@ impl Header {
             header_bytes,
             total_bytes,
             protocol: fixed[9],
-            is_fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & FRAGMENT_MASK != 0,
+            is_fragment: pieces != 0,
             source: [fixed[12], fixed[13], fixed[14], fixed[15]],
             destination: [fixed[16], fixed[17], fixed[18], fixed[19]],
         })

@@ -89,6 +89,7 @@ reasons! {
         UdpLength, "udp_length", "The UDP length is below eight or reaches beyond the IP packet.";
         TcpTruncated, "tcp_truncated", "The IP packet ends before its TCP header does.";
         TcpDataOffset, "tcp_data_offset", "The TCP data offset is below five words or reaches beyond the IP packet.";
+        Ipv4FragmentEnd, "ipv4_fragment_end", "An IPv4 fragment of a packet that would be longer than 65,535 bytes.";
     }
 }
 

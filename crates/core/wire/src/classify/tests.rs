@@ -91,6 +91,7 @@ fn malformed() -> Vec<(Malformed, Vec<u8>)> {
         (Malformed::Ipv4TotalLength, with(udp4(), 16, &[0, 19])),
         (Malformed::Ipv4BeyondFrame, cut(udp4(), 48)),
         (Malformed::Ipv4Option, samples::ipv4(17, &[7, 0, 0, 0], &samples::datagram(b""))),
+        (Malformed::Ipv4FragmentEnd, with(udp4(), 20, &[0x1f, 0xff])),
         (Malformed::Ipv4Source, with(udp4(), 26, &[127])),
         (Malformed::Ipv4Destination, with(udp4(), 30, &[0])),
         (Malformed::Ipv6Truncated, cut(udp6(), 53)),

@@ -66,6 +66,28 @@ fn first_middle_and_last_fragment_are_fragments_and_the_other_flags_are_not() {
 }
 
 #[test]
+fn fragment_that_ends_beyond_the_longest_packet_is_malformed() {
+    let parse = |offset: u16, payload: usize| {
+        let mut packet = samples::ipv4(UDP, &[], &vec![0; payload])[14..].to_vec();
+        packet[6..8].copy_from_slice(&offset.to_be_bytes());
+        Header::parse(&packet).map(|header| header.is_fragment)
+    };
+    let wrong = Err(Malformed::Ipv4FragmentEnd.into());
+    // 20 bytes of header, 8 for each unit of the offset, and 1475 of payload make 65,535.
+    for (offset, payload, expected) in [
+        (8005, 1475, Ok(true)),
+        (8005, 1476, wrong),
+        (8008, 1480, wrong),
+        (8189, 3, Ok(true)),
+        (8189, 4, wrong),
+        (8191, 0, wrong),
+        (0x2000 | 8189, 8, wrong),
+    ] {
+        assert_eq!(parse(offset, payload), expected, "{offset} {payload}");
+    }
+}
+
+#[test]
 fn addresses_that_no_host_has_are_told_from_groups() {
     let header = parse(&[]).expect("valid");
     for (destination, expected) in [

@@ -95,3 +95,18 @@ proptest! {
         prop_assert_eq!(bytes, forwarded(&packet, BOB_MAC));
     }
 }
+
+#[test]
+fn a_fragment_beyond_the_longest_packet_is_malformed_and_never_cut_into_a_first_one() {
+    // Cut for the next link, its second piece would begin at 65,536 and so at zero.
+    for (offset, options) in [(8008_u16, vec![]), (8190, vec![]), (8191, vec![7, 3, 4, 0])] {
+        let mut router = router().holding_packets();
+        let mut packet = ipv4(17, &options, &[9; 1480]);
+        packet[20..22].copy_from_slice(&offset.to_be_bytes());
+        correct_checksum(&mut packet);
+        let (verdict, bytes) = run(&mut router, &packet);
+        assert!(verdict == Verdict::Drop && bytes == packet, "{offset}");
+        assert_eq!(counted(&router), BTreeMap::from([("ipv4_fragment_end", 1)]), "{offset}");
+        assert!(!router.is_due(Nanos::ZERO));
+    }
+}
