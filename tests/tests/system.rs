@@ -56,6 +56,7 @@ mod sockets_rights;
 mod sockets_rules;
 mod status;
 mod steering;
+mod tags;
 mod tcp;
 mod tcp_abuse;
 mod tcp_expert;

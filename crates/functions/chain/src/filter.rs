@@ -11,8 +11,12 @@ use crate::file::AclPart;
 /// program could not judge, and what is the kernel's would be lost.
 pub const INSTRUCTIONS_MAX: usize = 2000;
 
-/// Addresses that are named one by one; a host that has more gets no filter by itself.
+/// Addresses that are named one by one, twice; a host that has more gets no filter by itself.
 pub const ADDRESSES_MAX: usize = 128;
+
+/// Of IPv6 as many: a program compares four words of each, and must not be longer than
+/// [`INSTRUCTIONS_MAX`].
+pub const IPV6_ADDRESSES_MAX: usize = 80;
 
 /// What is taken of what is for this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl OwnPackets {
 
 /// The filter of a router whose host has these addresses, in the language of tcpdump: IP packets
 /// that are for one station of the link and not for this host, `own_packets` to this host, and what
-/// `guards` deny of what is for it. `None`: there are too many addresses for a filter.
+/// `guards` deny of what is for it; all of it with a tag of 802.1Q that names no VLAN, too. `None`: there are too many addresses for a filter.
 pub fn of_router(
     addresses: &[IpAddr],
     own_packets: OwnPackets,
@@ -56,18 +60,19 @@ pub fn of_router(
     let mut own: Vec<IpAddr> = addresses.iter().copied().filter(|at| !at.is_loopback()).collect();
     own.sort_unstable();
     own.dedup();
-    if own.len() > ADDRESSES_MAX {
+    // What is sent to link-local addresses nobody forwards.
+    let is_named = |at: &&IpAddr| !matches!(at, IpAddr::V6(six) if six.is_unicast_link_local());
+    let six = own.iter().filter(is_named).filter(|at| at.is_ipv6()).count();
+    if own.len() > ADDRESSES_MAX || six > IPV6_ADDRESSES_MAX {
         return None;
     }
-    // What is sent to link-local addresses nobody forwards.
-    let is_named = |at: &IpAddr| !matches!(at, IpAddr::V6(six) if six.is_unicast_link_local());
     let half = |is_ipv6: bool| {
         let own: Vec<IpAddr> = own.iter().copied().filter(|at| at.is_ipv6() == is_ipv6).collect();
         let (family, local) = match is_ipv6 {
             false => ("ip", None),
             true => ("ip6", Some("dst net fe80::/10".to_owned())),
         };
-        let named = own.iter().filter(|at| is_named(at)).map(|at| format!("dst host {at}"));
+        let named = own.iter().filter(is_named).map(|at| format!("dst host {at}"));
         let all: Vec<String> = local.into_iter().chain(named).collect();
         if all.is_empty() {
             return family.to_owned();
@@ -82,7 +87,11 @@ pub fn of_router(
             None => format!("({family} and {taken})"),
         }
     };
-    Some(format!("({} or {}) and not ether multicast", half(false), half(true)))
+    let taken = format!("{} or {}", half(false), half(true));
+    // A tag that names no VLAN is taken off by the kernel, and the packet is that of the link (IEEE
+    // 802.1Q section 6.9); so is one behind another one. Behind `vlan` all offsets are of what
+    // follows the tag. What has two, which nobody sends, is taken whatever it holds.
+    Some(format!("not ether multicast and ({taken} or (vlan 0 and ({taken} or vlan 0)))"))
 }
 
 #[cfg(test)]
@@ -95,14 +104,18 @@ mod tests {
         of_router(&addresses.iter().map(parse).collect::<Vec<IpAddr>>(), own_packets, &[])
     }
 
+    fn with_tags(taken: &str) -> Option<String> {
+        Some(format!("not ether multicast and ({taken} or (vlan 0 and ({taken} or vlan 0)))"))
+    }
+
     #[test]
     fn packets_to_this_host_are_left_to_the_kernel() {
         let own = ["10.0.0.1", "127.0.0.1", "10.0.0.1", "fe80::1", "fd00::1", "::1"];
         assert_eq!(
-            filter(&own, false).as_deref(),
-            Some(
-                "((ip and not (dst host 10.0.0.1)) or \
-                 (ip6 and not (dst net fe80::/10 or dst host fd00::1))) and not ether multicast"
+            filter(&own, false),
+            with_tags(
+                "(ip and not (dst host 10.0.0.1)) or \
+                 (ip6 and not (dst net fe80::/10 or dst host fd00::1))"
             )
         );
     }
@@ -110,24 +123,85 @@ mod tests {
     #[test]
     fn a_tunnel_gateway_takes_esp_to_this_host_too() {
         assert_eq!(
-            filter(&["10.0.0.1"], true).as_deref(),
-            Some(
-                "((ip and (not (dst host 10.0.0.1) or ip proto 50)) or \
-                 (ip6 and (not (dst net fe80::/10) or ip6 proto 50))) and not ether multicast"
+            filter(&["10.0.0.1"], true),
+            with_tags(
+                "(ip and (not (dst host 10.0.0.1) or ip proto 50)) or \
+                 (ip6 and (not (dst net fe80::/10) or ip6 proto 50))"
             )
         );
     }
 
     #[test]
     fn a_host_without_addresses_leaves_only_the_link_to_the_kernel() {
-        let said = filter(&[], false).expect("no addresses are not too many");
-        assert_eq!(said, "(ip or (ip6 and not (dst net fe80::/10))) and not ether multicast");
+        assert_eq!(filter(&[], false), with_tags("ip or (ip6 and not (dst net fe80::/10))"));
     }
 
     #[test]
     fn too_many_addresses_are_no_filter() {
         let many: Vec<IpAddr> = (0..200_u32).map(|n| IpAddr::V4((n + (10 << 24)).into())).collect();
         assert_eq!(of_router(&many, OwnPackets::default(), &[]), None);
+        let six = |count: u128| {
+            let all = (1..=count).map(|n| IpAddr::V6((n + (0xfd << 120)).into()));
+            of_router(&all.collect::<Vec<_>>(), OwnPackets::default(), &[])
+        };
+        let most = IPV6_ADDRESSES_MAX as u128;
+        assert!(six(most).is_some() && six(most + 1).is_none());
+    }
+
+    #[test]
+    fn as_many_addresses_as_may_be_make_a_filter_that_the_hook_can_run() {
+        // Addresses with nothing in common need the longest program.
+        let unlike = |n: u128| n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) >> 8;
+        let six =
+            (1..=IPV6_ADDRESSES_MAX as u128).map(|n| IpAddr::V6((unlike(n) | 0x20 << 120).into()));
+        let four = (1..=(ADDRESSES_MAX - IPV6_ADDRESSES_MAX) as u128)
+            .map(|n| IpAddr::V4(((unlike(n) >> 64) as u32 & 0x3fff_ffff | 1 << 26).into()));
+        let own_packets = OwnPackets { esp: true, tunnels: true };
+        let all: Vec<IpAddr> = six.chain(four).collect();
+        let text = of_router(&all, own_packets, &[]).expect("not too many");
+        let filter = port::Filter::compile(&text).expect("tcpdump knows it");
+        let len = filter.program().len();
+        assert!(len <= INSTRUCTIONS_MAX, "{len}");
+    }
+
+    #[test]
+    fn a_tag_without_a_vlan_changes_nothing_of_what_is_taken() {
+        let text = filter(&["10.0.0.1", "fd00::1"], true).expect("two are not too many");
+        let filter = port::Filter::compile(&text).expect("tcpdump knows it");
+        let four = |protocol, to: [u8; 4]| {
+            let fixed = [8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 9, 9, 9];
+            [&fixed[..], &to, &[0; 20]].concat()
+        };
+        let six = |last: u8| {
+            let mut packet = [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 6, 64][..], &[0; 52]].concat();
+            (packet[10], packet[26], packet[41]) = (0xfd, 0xfd, last);
+            packet
+        };
+        let frame =
+            |tags: &[[u8; 4]], packet: &[u8]| [&[2; 12], tags.as_flattened(), packet].concat();
+        for (packet, is_taken) in [
+            (four(6, [10, 0, 0, 1]), false),
+            (four(50, [10, 0, 0, 1]), true),
+            (four(6, [10, 0, 0, 2]), true),
+            (six(1), false),
+            (six(2), true),
+            ([&[8, 6][..], &[0; 28]].concat(), false),
+        ] {
+            for kind in [[0x81, 0], [0x88, 0xa8]] {
+                let tag = |high: u8, low: u8| [kind[0], kind[1], high, low];
+                let none = tag(0xe0, 0);
+                let taken = |tags: &[[u8; 4]]| filter.matches(&frame(tags, &packet));
+                assert_eq!(taken(&[]), is_taken, "{packet:02x?}");
+                assert_eq!(taken(&[none]), is_taken, "{packet:02x?}");
+                assert!(!taken(&[tag(0, 5)]) && !taken(&[tag(1, 0)]), "a VLAN is the kernel's");
+                // The kernel takes off any number of them.
+                assert!(taken(&[none, none]) && taken(&[none, none, none]));
+                assert!(!taken(&[none, tag(0, 5)]));
+            }
+        }
+        let mut group = frame(&[[0x81, 0, 0, 0]], &four(6, [10, 0, 0, 2]));
+        group[0] |= 1;
+        assert!(!filter.matches(&group));
     }
 
     #[test]

@@ -278,7 +278,8 @@ fn a_tag_that_names_a_priority_and_no_vlan_is_taken_off() {
         for (tag, expected) in [
             ([0x81, 0x00, 0xe0, 0x00], Some(forwarded(&packet, BOB_MAC))),
             ([0x81, 0x00, 0xe0, 0x05], None),
-            ([0x88, 0xa8, 0xe0, 0x00], None),
+            ([0x88, 0xa8, 0xe0, 0x00], Some(forwarded(&packet, BOB_MAC))),
+            ([0x88, 0xa8, 0xe0, 0x05], None),
         ] {
             let mut router = router();
             let tagged = [&packet[..12], &tag, &packet[12..]].concat();

@@ -141,6 +141,12 @@ proptest! {
                 denies(&acl, &packet),
                 "{:?} by {}", packet, filter.expression()
             );
+            // A tag that names no VLAN is no way round.
+            for kind in [[0x81, 0x00], [0x88, 0xa8]] {
+                let tagged = [&packet[..12], &kind, &[0xe0, 0], &packet[12..]].concat();
+                prop_assert_eq!(filter.matches(&tagged), denies(&acl, &packet), "{:?}", tagged);
+                prop_assert_eq!(filter.matches(&tagged), denies(&acl, &tagged), "{:?}", tagged);
+            }
             // What is for others is taken whatever the rules are.
             let onward = if source.is_ipv6() { "2001:db8::9" } else { "198.51.100.9" };
             let onward = self::packet(source, onward.parse().expect("an address"), protocol, &payload, offset);
