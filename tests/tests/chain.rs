@@ -332,3 +332,51 @@ fn tcp_of_linux_goes_through_a_tunnel_between_two_gateways() {
         }
     }
 }
+
+#[test]
+fn a_reload_whose_rules_make_no_filter_changes_nothing_and_the_chain_goes_on() {
+    let line = two_links();
+    let middle = line.host(1);
+    let text = |rules: u16| {
+        let rule = |port: u16| {
+            format!(
+                "[[function.rules]]\naction = \"deny\"\nprotocol = \"udp\"\nsource = \"10.{}.0.0/16\"\n\
+                 destination_port = {port}\n",
+                port % 200
+            )
+        };
+        let rules: String = (1..=rules).map(rule).collect();
+        format!(
+            "{ROUTER}[[function]]\nkind = \"acl\"\ndefault = \"permit\"\nhost = \"judge\"\n{rules}\
+             [[function]]\nkind = \"router\"\n"
+        )
+    };
+    let chain = NfRun::start(middle, &text(1), &[]);
+    let before = chain.figures();
+    let names = |figures: &Figures| {
+        let groups = figures.slices.iter().flat_map(|slice| &slice.groups);
+        let counters = groups.filter(|group| group.name == "acl").flat_map(|group| &group.counters);
+        counters.map(|counter| counter.name.clone()).collect::<Vec<_>>()
+    };
+    // More than the hook can run; and more than any filter may have.
+    for rules in [400, 1500] {
+        let refused = chain.reload(&text(rules), &[]).expect_err("nobody could run that filter");
+        assert!(refused.contains("acl") && refused.contains("instructions"), "{refused}");
+        let now = chain.figures();
+        assert_eq!(now.slices[0].filter, before.slices[0].filter, "{rules}");
+        assert_eq!(names(&now), names(&before), "the functions are those of before");
+        let file = format!("name = \"edge\"\n{}", text(rules));
+        let file = chain::file::ChainFile::parse(&file, "edge.toml").expect("it is right");
+        let checked = middle.enter(|| chain::check_here(&file)).expect_err("it is looked at here");
+        assert!(checked.to_string().contains("instructions"), "{checked}");
+    }
+    // Another address makes another filter of the rules that are in force.
+    middle.ip("addr add 10.99.0.1/32 dev lo");
+    wait_for("the filter of a new address", || match chain.figures().slices[0].filter.clone() {
+        Some(filter) if filter.contains("10.99.0.1") => Ok(()),
+        filter => Err(format!("{filter:?}")),
+    });
+    let file = format!("name = \"edge\"\n{}", text(1));
+    let file = chain::file::ChainFile::parse(&file, "edge.toml").expect("it is right");
+    middle.enter(|| chain::check_here(&file)).expect("what runs is no reason to refuse it");
+}

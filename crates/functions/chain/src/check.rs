@@ -45,12 +45,15 @@ pub fn check(file: &ChainFile, folder: &Path) -> Result<Checked, ChainError> {
 }
 
 /// Whether this machine has the interfaces, queues and CPUs of every slice, as the calling thread's
-/// network namespace and cpuset show it, and the libraries that its functions load.
+/// network namespace and cpuset show it, the libraries that its functions load, and room for the
+/// filter of an acl that guards this host.
 ///
 /// # Errors
 /// The first that is missing, with the slice that names it.
 pub fn check_here(file: &ChainFile) -> Result<(), ChainError> {
     runner::has_libraries(file)?;
+    // With rules that guard this host it is as long as there are addresses to guard.
+    runner::default_filter(file, &mut |_| {})?;
     let cpus = CpuSet::attainable()?;
     for (number, slice) in file.slices.iter().enumerate() {
         let missing = |why: String| ChainError::Missing { slice: number, why };

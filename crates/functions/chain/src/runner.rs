@@ -3,6 +3,7 @@
 
 mod dry;
 mod figures;
+mod filters;
 mod hooks;
 pub(crate) mod launch;
 pub(crate) mod make;
@@ -37,6 +38,7 @@ use crate::swap::Swapper;
 use crate::tables::Tables;
 
 pub(crate) use dry::{has_libraries, try_out};
+pub(crate) use filters::{default_filter, filter_of};
 
 /// The longest sleep of the control thread: how soon it sees a thread that has ended.
 const GLANCE: Nanos = Nanos::from_millis(200);
@@ -236,9 +238,8 @@ impl Chain {
             tell(Event::Note(said));
         }
         self.send_steps(is_over);
-        let own = self.tables.as_mut().and_then(Tables::take_readdressed);
-        if let Some(own) = own.map(|own| own.iter().copied().collect::<Vec<IpAddr>>()) {
-            self.refilter(&own, tell)?;
+        if self.tables.as_mut().and_then(Tables::take_readdressed).is_some() {
+            self.refilter(tell)?;
         }
         Ok(())
     }
@@ -251,28 +252,6 @@ impl Chain {
             thread.feed.send(tables.steps(), lives);
         }
         tables.steps().clear();
-    }
-
-    /// Lets slices whose filter follows the host's addresses take what fits to the present ones.
-    fn refilter(&mut self, own: &[IpAddr], tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {
-        let Some(expression) = launch::filter_of(&self.file, own.iter().copied()) else {
-            tell(Event::Note(launch::too_many_addresses()));
-            return Ok(());
-        };
-        for thread in &mut self.threads {
-            if !thread.follows || thread.filter.as_ref() == Some(&expression) {
-                continue;
-            }
-            let filter = Filter::compile(&expression)
-                .map_err(|error| SliceError::Filter { slice: thread.name.clone(), error })?;
-            if let Some(why) = launch::unguarded(&self.file, &filter) {
-                tell(Event::Note(format!("acl: {why}; the filter stays as it was")));
-                return Ok(());
-            }
-            thread.filter = Some(expression.clone());
-            thread.wanted_filter = Some(filter);
-        }
-        self.send_takes()
     }
 
     fn look_after_threads(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {

@@ -25,8 +25,8 @@ pub use scene::Place;
 use crate::error::ChainError;
 use crate::file::ChainFile;
 use crate::health::Health;
-use crate::runner::launch;
 use crate::runner::make::{Parts, all_stages};
+use crate::runner::{filter_of, launch};
 use crate::stage::Stage;
 use crate::walk::{Half, walk};
 use scene::Scene;
@@ -70,7 +70,7 @@ impl Tracer {
         let stages = all_stages(&parts, &file, &|_| false)?.pop().unwrap_or_default();
         let slice = file.slices.first();
         let by_itself = || {
-            let filter = || launch::filter_of(&file, scene.own.iter().copied());
+            let filter = || filter_of(&file, scene.own.iter().copied());
             launch::has(&file, "router").then(filter).flatten()
         };
         let expression = slice.and_then(|slice| slice.filter.clone()).or_else(by_itself);

@@ -10,18 +10,18 @@ use calisto_nf::RibError;
 use calisto_nf::balancer::{Forwarding, Service};
 use calisto_nf::esp::Gateway;
 use calisto_slice::{Slice, SliceSpec};
-use port::{AnyPort, Filter, Judge, Port, PortSpec};
+use port::{AnyPort, Judge, Port, PortSpec};
 use shm::ring;
 use sys::cpu_set::CpuSet;
-use sys::{clock, ethtool, interface, thread};
+use sys::{clock, ethtool, thread};
 
+use super::filters::default_filter;
 use super::make::{Parts, all_stages};
 use super::{Chain, Event, Thread};
 use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::feed;
-use crate::file::{AclPart, ChainFile, FunctionPart, SlicePart};
-use crate::filter::{self, OwnPackets};
+use crate::file::{ChainFile, FunctionPart, SlicePart};
 use crate::hook::{HookStats, Takes};
 use crate::ports::Ports;
 use crate::stage::Stage;
@@ -81,35 +81,6 @@ pub(super) fn taken(file: &ChainFile) -> BTreeSet<IpAddr> {
         _ => Vec::new(),
     };
     file.functions.iter().flat_map(of_function).map(IpAddr::V4).collect()
-}
-
-/// The filter of a chain with a router on a host with these addresses; `None`: there are too many.
-pub(crate) fn filter_of(file: &ChainFile, own: impl Iterator<Item = IpAddr>) -> Option<String> {
-    let taken = taken(file);
-    let own: Vec<IpAddr> = own.filter(|address| !taken.contains(address)).collect();
-    let own_packets = OwnPackets { esp: has(file, "esp"), tunnels: has(file, "tunnel") };
-    filter::of_router(&own, own_packets, &guards(file))
-}
-
-/// Rules that are for this host too.
-fn guards(file: &ChainFile) -> Vec<&AclPart> {
-    let acls = file.functions.iter().filter_map(|function| match function {
-        FunctionPart::Acl(acl) => Some(acl),
-        _ => None,
-    });
-    acls.filter(|acl| acl.guards_host).collect()
-}
-
-/// Why a filter cannot guard the host: rules, or addresses that they are held against, are too
-/// many.
-pub(super) fn unguarded(file: &ChainFile, filter: &Filter) -> Option<String> {
-    let (bytes, most) = (filter.program().len(), filter::INSTRUCTIONS_MAX);
-    (bytes > most && !guards(file).is_empty()).then(|| {
-        format!(
-            "with `host = \"judge\"` its rules and this host\'s addresses make a filter of {bytes} \
-             instructions, and {most} are the most: have fewer rules that packets for this host meet"
-        )
-    })
 }
 
 /// The tables of the router, if there is one.
@@ -240,37 +211,6 @@ pub(super) fn threads(
 /// Whether the chain has a function of that kind.
 pub(crate) fn has(file: &ChainFile, kind: &str) -> bool {
     file.functions.iter().any(|function| function.kind() == kind)
-}
-
-/// The filter of slices for which the file names none; `None`: they take everything.
-fn default_filter(
-    file: &ChainFile,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Option<String>, ChainError> {
-    if !has(file, "router") {
-        return Ok(None);
-    }
-    let addresses = interface::all_addresses()?.into_iter().map(|(_, at)| at);
-    let filter = filter_of(file, addresses);
-    if filter.is_none() {
-        tell(Event::Note(too_many_addresses()));
-    }
-    // Whoever wants the host guarded does not want it unguarded without a word, or out of reach.
-    if !guards(file).is_empty() {
-        let failed = |why| ChainError::Function { kind: "acl", why };
-        let expression = filter.as_ref().ok_or_else(|| failed(too_many_addresses()))?;
-        let compiled = Filter::compile(expression).map_err(|error| failed(error.to_string()))?;
-        unguarded(file, &compiled).map_or(Ok(()), |why| Err(failed(why)))?;
-    }
-    Ok(filter)
-}
-
-pub(super) fn too_many_addresses() -> String {
-    format!(
-        "this host has more than {} addresses, too many to follow in a filter: write `filter` in each \
-         [[slice]]",
-        filter::ADDRESSES_MAX
-    )
 }
 
 /// A slice as the file describes it.

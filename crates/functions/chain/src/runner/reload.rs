@@ -56,6 +56,8 @@ impl Chain {
         };
         let is_same = |place: usize| matches!(origins.get(place), Some(Origin::Same(_)));
         let all = all_stages(&parts, file, &is_same)?;
+        // Which packets are taken may follow from addresses and rules of the new file.
+        let filter = self.next_filter(file, tell)?;
         // From here on nothing can fail but a thread that has ended.
         self.unhook(file)?;
         self.hand_over(all, &origins)?;
@@ -66,10 +68,8 @@ impl Chain {
         }
         self.send_steps(&|| false);
         self.file = file.clone();
-        // Which packets are taken may follow from addresses and rules of the new file.
-        if let Some(tables) = &self.tables {
-            let own: Vec<_> = tables.own_addresses().collect();
-            self.refilter(&own, tell)?;
+        if let Some(filter) = filter {
+            self.want_filter(&filter);
         }
         self.send_takes()?;
         tell(Event::Reloaded { functions: file.functions.len() });
