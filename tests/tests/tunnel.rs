@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use whole::{Frames, Host, Line, NfRun, Transfer, run, write_capture};
+use whole::{Frames, Host, Line, NfRun, Transfer, run, wait_for, write_capture};
 
 /// West host, gateway, the kernel's router, gateway, east host. The link behind the middle takes
 /// 1,320 bytes, of IPv4 alone: little more than IPv6 needs inside.
@@ -101,4 +101,69 @@ fn gre_with_a_key_carries_both_versions_over_a_path_that_is_shorter_than_it_is_t
     let outer = "ip.dst == 10.90.2.2 && tcp && gre.key == 77";
     assert!(tshark(&frames, "gre", &format!("{outer} && gre.proto == 0x0800")) > 500);
     assert!(tshark(&frames, "sixgre", &format!("{outer} && gre.proto == 0x86dd")) > 500);
+}
+
+/// A packet without payload that says what it is, as a frame.
+fn frame(link: [[u8; 6]; 2], [from, to]: [[u8; 4]; 2], ttl: u8, protocol: u8) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 20, 0, 0, 0, 0, ttl, protocol, 0, 0];
+    packet.extend([from, to].concat());
+    let sum = wire::checksum::of(&packet);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    [link.concat(), vec![0x08, 0x00], packet, vec![0; 26]].concat()
+}
+
+#[test]
+fn nobody_outside_sends_in_the_name_of_a_tunnels_end_or_has_what_no_router_takes_carried() {
+    const NOBODY: u8 = 253;
+    let line = Line::new(3, 1500);
+    line.host(0).default_route(0, 2, "east");
+    line.host(2).default_route(1, 1, "west");
+    let [west, middle, east] = [0, 1, 2].map(|number| line.host(number));
+    let mac = |host: &Host, name: &str| {
+        host.enter(|| sys::interface::by_name(name)).expect("it is there").mac
+    };
+    let ends = ["10.90.1.1", "10.90.1.2"];
+    let chain = gateway(middle, ends, "\"10.99.0.0/16\"", "kind = \"gre\"");
+    let mut ears = [Frames::new(east, "west"), Frames::new(west, "east")];
+    let ours = [mac(middle, "east"), mac(middle, "west")];
+    let stranger = [2, 0, 0, 0, 0, 0x99];
+    let mut heard = [Vec::new(), Vec::new()];
+    let mut send = |packets: &[Vec<u8>], ears: &mut [Frames; 2], wrapped: usize| {
+        ears[1].send(packets.iter());
+        wait_for("the packet in the tunnel", || {
+            for ((heard, ears), from) in heard.iter_mut().zip(&mut *ears).zip(ours) {
+                let is_theirs = |frame: &Vec<u8>| {
+                    (frame[6..12] == from || frame[6..12] == stranger) && frame[12..14] == [8, 0]
+                };
+                heard.extend(ears.come().into_iter().filter(is_theirs));
+            }
+            (heard[0].len() >= wrapped).then_some(()).ok_or_else(|| format!("{heard:02x?}"))
+        });
+        (heard[0].len(), heard[1].len())
+    };
+    let link = [ours[1], mac(west, "east")];
+    let (host, there) = ([10, 90, 0, 1], [10, 99, 0, 1]);
+    let good = frame(link, [host, there], 64, NOBODY);
+    // The first one waits until the other end's link address is known.
+    assert_eq!(send(std::slice::from_ref(&good), &mut ears, 1), (1, 0));
+    let (local, remote) = ([10, 90, 1, 1], [10, 90, 1, 2]);
+    let packets = [
+        frame(link, [local, remote], 64, 47),
+        frame(link, [local, [10, 90, 1, 9]], 64, NOBODY),
+        frame(link, [[10, 90, 0, 2], there], 64, NOBODY),
+        frame(link, [[127, 0, 0, 1], there], 64, NOBODY),
+        frame(link, [[224, 0, 0, 5], there], 64, NOBODY),
+        frame([stranger, link[1]], [host, there], 1, NOBODY),
+        good,
+    ];
+    assert_eq!(send(&packets, &mut ears, 2), (2, 0));
+    for (of, counter, count) in [
+        ("tunnel", "wrapped", 2),
+        ("tunnel", "ttl_exceeded", 0),
+        ("router", "own_source", 3),
+        ("router", "ipv4_source", 2),
+        ("router", "not_to_us", 1),
+    ] {
+        assert_eq!(chain.count(of, counter), count, "{counter}: {:?}", chain.figures());
+    }
 }

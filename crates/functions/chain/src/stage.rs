@@ -99,6 +99,22 @@ impl Stage {
         }
     }
 
+    /// Whether it puts packets into others, or changes who they come from.
+    #[inline]
+    pub(crate) const fn makes_packets(&self) -> bool {
+        matches!(self, Self::Esp(_) | Self::Nat(_) | Self::Balancer(_) | Self::Tunnel(_))
+    }
+
+    /// Lets a router refuse of packets that have just come what no function is to see; whether it
+    /// has.
+    #[inline]
+    pub(crate) fn admit(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) -> bool {
+        match self {
+            Self::Router(router) => router.admit(batch, verdicts, now),
+            _ => false,
+        }
+    }
+
     /// Shows it what is to leave, once the last stage has decided.
     #[inline]
     pub(crate) fn leave(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) {

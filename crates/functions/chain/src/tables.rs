@@ -28,6 +28,7 @@ use crate::routes::file;
 use crate::routes::kernel::KernelRoutes;
 use crate::routes::text::read_text;
 use following::Following;
+pub(crate) use host::Senders;
 use host::{Host, address_of_errors};
 use neighbours::Neighbourhood;
 pub(crate) use prepared::Prepared;
@@ -49,7 +50,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Fills the tables; packets from `senders` are from functions of the chain. `progress` is told
+    /// Fills the tables; functions of the chain send from `senders`. `progress` is told
     /// how much of a file has been read, of how much.
     ///
     /// # Errors
@@ -59,7 +60,7 @@ impl Tables {
         part: &RouterPart,
         folder: &Path,
         ports: Ports,
-        senders: BTreeSet<IpAddr>,
+        senders: Senders,
         progress: impl FnMut(usize, usize),
     ) -> Result<Self, ChainError> {
         let (mut tables, gateways) = Self::fill(part, folder, ports, senders, progress)?;
@@ -77,7 +78,7 @@ impl Tables {
         part: &RouterPart,
         folder: &Path,
         ports: Ports,
-        senders: BTreeSet<IpAddr>,
+        senders: Senders,
     ) -> Result<Self, ChainError> {
         Self::fill(part, folder, ports, senders, |_, _| {}).map(|(tables, _)| tables)
     }
@@ -87,7 +88,7 @@ impl Tables {
         part: &RouterPart,
         folder: &Path,
         ports: Ports,
-        senders: BTreeSet<IpAddr>,
+        senders: Senders,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<(Self, BTreeSet<(PortId, IpAddr)>), ChainError> {
         // Heard from before the first dump on, so that nothing is missed between the two.
@@ -140,14 +141,14 @@ impl Tables {
         Prepared::read(part, folder, &self.ports, follows_kernel)
     }
 
-    /// Puts in force what was prepared; packets from `senders` are from functions of the chain.
+    /// Puts in force what was prepared; functions of the chain send from `senders`.
     ///
     /// # Errors
     /// Never for want of room: that was seen to.
     pub(crate) fn commit(
         &mut self,
         prepared: Prepared,
-        senders: BTreeSet<IpAddr>,
+        senders: Senders,
     ) -> Result<(), ChainError> {
         let Prepared { source, when_full, routes, rules } = prepared;
         self.source = source;

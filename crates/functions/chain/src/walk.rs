@@ -15,6 +15,13 @@ pub(crate) enum Half {
     Back,
 }
 
+/// Before which stage a router at the end looks at packets that have just come: the first that makes
+/// packets of its own.
+#[inline]
+fn gate(stages: &[Stage]) -> Option<usize> {
+    stages.iter().position(Stage::makes_packets)
+}
+
 /// Takes the batch through the stages from this one on, and back through all. Whoever watches is
 /// shown what each has made of it, by the stage's place.
 #[inline]
@@ -27,7 +34,13 @@ pub(crate) fn walk(
     mut watch: impl FnMut(Half, usize, &Stage, &Batch, &Verdicts),
 ) {
     verdicts.reset();
-    for (place, stage) in stages.iter_mut().enumerate().skip(from) {
+    let gate = gate(stages).unwrap_or(usize::MAX);
+    for place in from..stages.len() {
+        let [.., last] = stages else { break };
+        if place == gate && last.admit(batch, verdicts, now) {
+            watch(Half::Forth, stages.len() - 1, &stages[stages.len() - 1], batch, verdicts);
+        }
+        let stage = &mut stages[place];
         stage.process(batch, verdicts, now);
         watch(Half::Forth, place, stage, batch, verdicts);
     }

@@ -202,6 +202,13 @@ pub enum FibChange {
         /// Whether it is ours, or is not any more.
         is_ours: bool,
     },
+    /// An address that functions before the router send from, and nobody outside.
+    Made {
+        /// Which one.
+        address: IpAddr,
+        /// Whether they do, or do not any more.
+        is_made: bool,
+    },
 }
 
 impl FibChange {
@@ -234,6 +241,8 @@ pub struct Fib {
     /// In order.
     own4: Vec<u32>,
     own6: Vec<u128>,
+    made4: Vec<u32>,
+    made6: Vec<u128>,
 }
 
 impl Fib {
@@ -250,6 +259,8 @@ impl Fib {
             interfaces: Vec::new(),
             own4: Vec::new(),
             own6: Vec::new(),
+            made4: Vec::new(),
+            made6: Vec::new(),
         }
     }
 
@@ -287,6 +298,12 @@ impl Fib {
             FibChange::Own { address: IpAddr::V6(six), is_ours } => {
                 set_member(&mut self.own6, six.to_bits(), is_ours);
             }
+            FibChange::Made { address: IpAddr::V4(four), is_made } => {
+                set_member(&mut self.made4, four.to_bits(), is_made);
+            }
+            FibChange::Made { address: IpAddr::V6(six), is_made } => {
+                set_member(&mut self.made6, six.to_bits(), is_made);
+            }
         }
     }
 
@@ -318,6 +335,15 @@ impl Fib {
     #[inline]
     pub fn is_own6(&self, address: u128) -> bool {
         self.own6.binary_search(&address).is_ok()
+    }
+
+    /// Whether functions before the router send from the address, and nobody outside.
+    #[inline]
+    pub fn is_made(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(four) => self.made4.binary_search(&four.to_bits()).is_ok(),
+            IpAddr::V6(six) => self.made6.binary_search(&six.to_bits()).is_ok(),
+        }
     }
 }
 

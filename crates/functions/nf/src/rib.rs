@@ -38,6 +38,7 @@ pub struct Rib {
     neighbours: BTreeMap<(PortId, IpAddr), Neighbour>,
     interfaces: BTreeMap<PortId, Interface>,
     own: BTreeSet<IpAddr>,
+    made: BTreeSet<IpAddr>,
 }
 
 impl Rib {
@@ -140,6 +141,16 @@ impl Rib {
         }
     }
 
+    /// Adds an address that functions before the router send from, and nobody outside, or removes
+    /// it. It may be one of this host or not.
+    pub fn set_made(&mut self, address: IpAddr, is_made: bool, steps: &mut Vec<FibChange>) {
+        let has_changed =
+            if is_made { self.made.insert(address) } else { self.made.remove(&address) };
+        if has_changed {
+            steps.push(FibChange::Made { address, is_made });
+        }
+    }
+
     /// What is known of a neighbour.
     pub fn neighbour(&self, port: PortId, address: IpAddr) -> Option<Neighbour> {
         self.neighbours.get(&(port, address)).copied()
@@ -197,6 +208,9 @@ impl Rib {
         }
         for address in &self.own {
             fib.apply(&FibChange::Own { address: *address, is_ours: true });
+        }
+        for address in &self.made {
+            fib.apply(&FibChange::Made { address: *address, is_made: true });
         }
         fib
     }

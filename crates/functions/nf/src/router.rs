@@ -76,7 +76,7 @@ use crate::{Function, Verdict, Verdicts};
 use destination::Destination;
 use header::{LINK, must_stay_whole, packet_bytes, write_link_and_limit};
 use held::{Held, Keeping};
-use inspect::inspect;
+use inspect::{inspect, inspect_outside};
 use lookups::Lookups;
 use pieces::{Cutting, Pieces};
 pub use stop::RouterCounters;
@@ -297,6 +297,22 @@ impl Router {
 
     /// Drops a packet, or turns it into the message that its sender is to get.
     #[cold]
+    /// Refuses of packets that have just come what could not be forwarded wherever it went, and what
+    /// comes from an address that functions of the chain send from. For functions before this one
+    /// that put packets into others, answer them, or change whose they are: behind these nobody can
+    /// tell any more what has come and what was made here. Whether any was refused.
+    pub fn admit(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) -> bool {
+        let mut has_refused = false;
+        for (_, frame, verdict) in verdicts.undecided(batch) {
+            strip_priority_tag(frame);
+            if let Err(stop) = inspect_outside(&self.fib, frame) {
+                *verdict = self.refuse(frame, stop, now);
+                has_refused = true;
+            }
+        }
+        has_refused
+    }
+
     fn refuse(&mut self, frame: &mut Frame, stop: Stop, now: Nanos) -> Verdict {
         match (stop, stop.counter(&mut self.counters)) {
             (_, Some(counter)) => *counter += 1,

@@ -26,7 +26,7 @@ use crate::hook::{HookStats, Takes};
 use crate::ports::Ports;
 use crate::stage::Stage;
 use crate::swap::swapper;
-use crate::tables::Tables;
+use crate::tables::{Senders, Tables};
 use crate::tunnels;
 use crate::worker::Worker;
 
@@ -52,9 +52,9 @@ pub(crate) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gate
     Ok(gateway.map(Arc::new))
 }
 
-/// Addresses of this host from which functions of the chain send: what comes from those is not
+/// Addresses from which functions of the chain send: at the router what comes from those is not
 /// forged.
-pub(crate) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> BTreeSet<IpAddr> {
+pub(crate) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> Senders {
     let tunnels = gateway.into_iter().flat_map(Gateway::own_addresses);
     let of_service = |service: &Service| match service.forwarding {
         Forwarding::Ipip { source } => Some(IpAddr::V4(source)),
@@ -68,7 +68,20 @@ pub(crate) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> BTreeSet<I
         _ => Vec::new(),
     };
     let wrapping = file.functions.iter().flat_map(of_function);
-    tunnels.chain(taken(file)).chain(wrapping).collect()
+    let all: BTreeSet<IpAddr> = tunnels.chain(taken(file)).chain(wrapping).collect();
+    let made = all.difference(&answering(file)).copied().collect();
+    Senders { all, made }
+}
+
+/// Addresses of services whose servers answer by themselves, in the service's name.
+fn answering(file: &ChainFile) -> BTreeSet<IpAddr> {
+    let of_function = |function: &FunctionPart| match function {
+        FunctionPart::Balancer(part) => part.settings.services.clone(),
+        _ => Vec::new(),
+    };
+    let services = file.functions.iter().flat_map(of_function);
+    let answering = services.filter(|service| !matches!(service.forwarding, Forwarding::Nat));
+    answering.map(|service| IpAddr::V4(*service.address.ip())).collect()
 }
 
 /// Addresses that are the chain's, whether this host has them too or not.

@@ -7,19 +7,27 @@ use calisto_nf::{NextHop, Prefix, RibError};
 
 use super::table::Table;
 
+/// From which addresses functions before the router send.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Senders {
+    /// All of them: at the router such a source is no lie.
+    pub(crate) all: BTreeSet<IpAddr>,
+    /// Those from which nobody else sends: what comes from outside with such a source is a lie.
+    pub(crate) made: BTreeSet<IpAddr>,
+}
+
 /// The addresses of this host.
 pub(super) struct Host {
     own: BTreeSet<IpAddr>,
     /// Those of everybody on its links.
     everybody: BTreeSet<IpAddr>,
-    /// Addresses from which functions before the router send.
-    senders: BTreeSet<IpAddr>,
+    senders: Senders,
     /// Whether they changed since somebody asked.
     has_changed: bool,
 }
 
 impl Host {
-    pub(super) const fn new(senders: BTreeSet<IpAddr>) -> Self {
+    pub(super) const fn new(senders: Senders) -> Self {
         Self { own: BTreeSet::new(), everybody: BTreeSet::new(), senders, has_changed: false }
     }
 
@@ -54,7 +62,10 @@ impl Host {
     }
 
     /// Sets from which addresses functions before the router send.
-    pub(super) fn set_senders(&mut self, senders: BTreeSet<IpAddr>, table: &mut Table) {
+    pub(super) fn set_senders(&mut self, senders: Senders, table: &mut Table) {
+        for address in self.senders.made.difference(&senders.made) {
+            table.rib.set_made(*address, false, &mut table.steps);
+        }
         self.senders = senders;
         self.distrust(table);
     }
@@ -63,15 +74,18 @@ impl Host {
     /// 1812 section 5.3.7).
     fn distrust(&self, table: &mut Table) {
         for address in self.own.iter().chain(&self.everybody) {
-            let is_lie = !self.senders.contains(address);
+            let is_lie = !self.senders.all.contains(address);
             table.rib.set_own(*address, is_lie, &mut table.steps);
+        }
+        for address in &self.senders.made {
+            table.rib.set_made(*address, true, &mut table.steps);
         }
     }
 
     /// Those addresses.
     pub(super) fn liars(&self) -> impl Iterator<Item = IpAddr> {
         let all = self.own.iter().chain(&self.everybody);
-        all.filter(|address| !self.senders.contains(address)).copied()
+        all.filter(|address| !self.senders.all.contains(address)).copied()
     }
 
     /// Routes to the addresses themselves, where there are no others.

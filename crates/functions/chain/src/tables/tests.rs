@@ -120,7 +120,7 @@ fn load(rules: Rules) -> Result<Tables, ChainError> {
         icmp_per_second: None,
         icmp_burst: None,
     };
-    Tables::load(&part, Path::new(""), ports(), BTreeSet::new(), |_, _| {})
+    Tables::load(&part, Path::new(""), ports(), Senders::default(), |_, _| {})
 }
 
 /// What the kernel would do with a packet to there, as the router would say it.

@@ -1,7 +1,6 @@
 //! Where a chain is traced: interfaces, addresses, routes and neighbours, of this machine as they
 //! are now or made up.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::ports::{PortInterface, Ports};
 use crate::routes::file as route_file;
 use crate::routes::text::read_text;
 use crate::runner::launch;
-use crate::tables::Tables;
+use crate::tables::{Senders, Tables};
 
 /// What stands for the machine that the chain is to run on. Nothing said: this one, if it has the
 /// interfaces.
@@ -109,7 +108,7 @@ fn give_addresses(
     rib: &mut Rib,
     ports: &Ports,
     addresses: &[(String, IpAddr, u8)],
-    senders: &BTreeSet<IpAddr>,
+    senders: &Senders,
 ) -> Result<(), ChainError> {
     let mut steps = Vec::new();
     for (name, address, bits) in addresses {
@@ -135,8 +134,11 @@ fn give_addresses(
             _ => None,
         };
         for lie in [Some(*address), everybody].into_iter().flatten() {
-            rib.set_own(lie, !senders.contains(&lie), &mut steps);
+            rib.set_own(lie, !senders.all.contains(&lie), &mut steps);
         }
+    }
+    for address in &senders.made {
+        rib.set_made(*address, true, &mut steps);
     }
     for (port, at) in ports.each() {
         let of_port = || addresses.iter().filter(|(name, ..)| *name == at.name);

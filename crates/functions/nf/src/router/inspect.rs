@@ -1,6 +1,8 @@
 //! Whether a packet may be forwarded at all, and where it is bound for: the checks of RFC 1812 and
 //! RFC 8200 before any route is looked up.
 
+use std::net::IpAddr;
+
 use super::destination::Destination;
 use super::header::LINK;
 use super::options;
@@ -32,6 +34,26 @@ pub(super) fn inspect(fib: &Fib, frame: &Frame) -> Result<Destination, Stop> {
         wire::vlan::CUSTOMER | wire::vlan::SERVICE => Err(Stop::Tagged),
         _ => Err(Stop::NotIp),
     }
+}
+
+/// The same of a packet that has just come, and was made by no function: nobody outside sends from
+/// an address that functions send from.
+#[inline]
+pub(super) fn inspect_outside(fib: &Fib, frame: &Frame) -> Result<(), Stop> {
+    let destination = inspect(fib, frame)?;
+    let packet = frame.bytes().get(LINK..).unwrap_or_default();
+    let source: Option<IpAddr> = match destination {
+        Destination::Four(_) => source_of::<4>(packet, 12).map(IpAddr::from),
+        Destination::Six(_) => source_of::<16>(packet, 8).map(IpAddr::from),
+    };
+    match source.is_some_and(|source| fib.is_made(source)) {
+        true => Err(Stop::OwnSource),
+        false => Ok(()),
+    }
+}
+
+fn source_of<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
+    packet.get(at..)?.first_chunk().copied()
 }
 
 #[inline]

@@ -62,8 +62,8 @@ counters! {
         not_to_us,
         /// IPv4 packets whose header checksum is wrong, dropped.
         bad_checksum,
-        /// Packets that say they come from an address of this host, or from everybody on a link of
-        /// it, dropped.
+        /// Packets that say they come from an address of this host, from everybody on a link of it,
+        /// or from an address that functions of the chain send from, dropped.
         own_source,
         /// IPv6 packets from or to an address that is known on one link only, dropped.
         link_local,

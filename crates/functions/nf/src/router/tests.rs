@@ -456,3 +456,31 @@ fn decided_packets_are_left_alone() {
     assert!(counted(&router).is_empty());
     frames.give(batch);
 }
+
+#[test]
+fn what_comes_from_outside_with_a_source_of_functions_is_refused_and_what_they_make_is_not() {
+    for (text, packet) in
+        [("10.0.0.1", udp(FOUR, b"hello to bob")), ("fd00::1", udp(SIX, b"hello"))]
+    {
+        let mut router = router();
+        router.apply(&FibChange::Made { address: address(text), is_made: true });
+        let admit = |router: &mut Router, packet: &[u8]| {
+            let mut frames = Frames::new();
+            let mut batch = frames.batch(&[packet]);
+            batch[0].meta_mut().port = IN;
+            let mut verdicts = Verdicts::new();
+            let has_refused = router.admit(&mut batch, &mut verdicts, Nanos::ZERO);
+            frames.give(batch);
+            (has_refused, verdicts[0])
+        };
+        assert_eq!(admit(&mut router, &packet), (true, Verdict::Drop));
+        assert_eq!(counted(&router), BTreeMap::from([("own_source", 1)]));
+        assert_eq!(run(&mut router, &packet).0, Verdict::Out(OUT), "a function has made it");
+        let mut of_another_station = packet.clone();
+        of_another_station[5] ^= 1;
+        assert_eq!(admit(&mut router, &of_another_station), (true, Verdict::Drop));
+        assert_eq!(router.counts().not_to_us, 1);
+        router.apply(&FibChange::Made { address: address(text), is_made: false });
+        assert_eq!(admit(&mut router, &packet), (false, Verdict::Next));
+    }
+}
