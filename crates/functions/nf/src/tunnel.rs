@@ -19,8 +19,8 @@
 //!     key          of GRE: a number that both ends write and want (RFC 2890); none
 //!     mtu          bytes of the largest outer packet, 576 (of IPv6 1280) to 65535, and no more
 //!                  than the link takes by which it leaves; 1500. IPv6 inside needs 1280 and the
-//!                  head: 20 or 40 bytes, and 4 or with a key 8 of GRE. A path that takes less
-//!                  carries no long packets of IPv6: nothing is cut
+//!                  head: 20 or 40 bytes, and 4 or with a key 8 of GRE. On a path that takes less
+//!                  longer packets of IPv6 are lost: nothing is cut
 //!     address      our addresses that ICMP errors come from, as ["10.1.0.1", "fd01::1"]; `local`
 //!
 //! COUNTERS
@@ -157,7 +157,10 @@ impl Tunnel {
     #[inline]
     fn depart(&mut self, frame: &mut Frame, packet: &Packet, index: usize, now: Nanos) -> Verdict {
         let link = &self.links[index];
-        let inner_mtu = link.path.get(now).saturating_sub(link.head.bytes());
+        let learned = link.path.get(now).saturating_sub(link.head.bytes());
+        // RFC 8200 section 5: no host sends less than that in one packet, whatever it is told, so
+        // that a path which takes less is one that carries no IPv6, or a lie.
+        let inner_mtu = if packet.is_ipv4 { learned } else { learned.max(MTU_MIN_IPV6) };
         let (counter, wrong) = match wrap::wrap(frame, packet, &link.head, inner_mtu) {
             Ok(()) => {
                 self.counters.wrapped += 1;
@@ -217,7 +220,9 @@ impl Tunnel {
         let mut is_ours = false;
         for link in self.links.iter() {
             if let Some(news) = news.filter(|news| {
-                news.from == link.local
+                // Nobody refuses what is no longer than his link takes.
+                news.quoted > news.mtu
+                    && news.from == link.local
                     && news.to == link.remote
                     && link.kind.is_carried_by(news.protocol)
             }) {

@@ -56,6 +56,8 @@ pub(super) struct News {
     pub(super) from: Address,
     pub(super) to: Address,
     pub(super) protocol: u8,
+    /// Bytes of the packet that was too long, as it says.
+    pub(super) quoted: u16,
     pub(super) mtu: u16,
 }
 
@@ -84,6 +86,7 @@ pub(super) fn read(frame: &[u8], packet: &Packet) -> Option<News> {
                 from: selector::of_ipv4([s0, s1, s2, s3]),
                 to: selector::of_ipv4([d0, d1, d2, d3]),
                 protocol: header[9],
+                quoted: u16::from_be_bytes([header[2], header[3]]),
                 // Zero: the router is older than RFC 1191, and says nothing of use.
                 mtu: u16::from_be_bytes([m2, m3]),
             }
@@ -95,6 +98,7 @@ pub(super) fn read(frame: &[u8], packet: &Packet) -> Option<News> {
                 from: selector::of_ipv6(address(8)?)?,
                 to: selector::of_ipv6(address(24)?)?,
                 protocol: header[6],
+                quoted: u16::from_be_bytes([header[4], header[5]]).saturating_add(40),
                 mtu: u16::try_from(u32::from_be_bytes([m0, m1, m2, m3])).unwrap_or(u16::MAX),
             }
         }

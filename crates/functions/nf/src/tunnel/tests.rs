@@ -199,6 +199,36 @@ fn a_shorter_path_is_believed_for_ten_minutes_by_all_slices_and_bounded() {
 }
 
 #[test]
+fn packets_of_ipv6_go_in_as_long_as_every_link_takes_them_whatever_a_router_says() {
+    let mut tunnel = function(&settings(Kind::Gre, None, THERE));
+    let start = Nanos::from_secs(5);
+    let (_, inside) = pass(&mut tunnel, &ipv4(253, &[], &[1; 1400]), start);
+    assert_eq!(pass(&mut tunnel, &complaint(&inside, 576), start).0, Verdict::Drop);
+    assert_eq!(tunnel.counts().path_mtu_learned, 1);
+    assert_eq!(pass(&mut tunnel, &ipv6(253, &[1; 1280 - 40]), start).0, Verdict::Next);
+    let (verdict, bytes) = pass(&mut tunnel, &ipv6(253, &[1; 1281 - 40]), start);
+    // No address of IPv6 is there for an answer, and what is one of IPv4 says what was learned.
+    assert_eq!((verdict, bytes.len()), (Verdict::Drop, LINK + 1281));
+    let (verdict, bytes) = pass(&mut tunnel, &ipv4(253, &[], &[1; 1000]), start);
+    assert_eq!(verdict, Verdict::Out(PortId(3)));
+    assert_eq!(bytes[LINK + 26..LINK + 28], (576_u16 - 24).to_be_bytes());
+}
+
+#[test]
+fn a_router_that_refuses_what_its_link_takes_is_not_believed() {
+    let mut tunnel = function(&settings(Kind::Ipip, None, THERE));
+    let start = Nanos::from_secs(5);
+    let (_, inside) = pass(&mut tunnel, &ipv4(253, &[], &[1; 660]), start);
+    // It is 700 bytes long.
+    for mtu in [700, 1400] {
+        assert_eq!(pass(&mut tunnel, &complaint(&inside, mtu), start).0, Verdict::Drop);
+    }
+    assert_eq!((tunnel.counts().path_mtu_ignored, tunnel.counts().path_mtu_learned), (2, 0));
+    pass(&mut tunnel, &complaint(&inside, 699), start);
+    assert_eq!(tunnel.counts().path_mtu_learned, 1);
+}
+
+#[test]
 fn what_is_wrong_or_comes_from_elsewhere_does_not_come_out() {
     let near = settings(Kind::Gre, Some(7), THERE);
     let mut into = function(&near);
