@@ -12,7 +12,7 @@ use calisto_nf::Prefix;
 use calisto_nf::acl::{Action, Rule};
 use port::Filter;
 use port::hook::{Exit, HookAcl, HookFunctions, HookRouter, HookRule};
-use sys::netdev;
+use sys::{interface, netdev};
 
 use crate::figures::PlaceFigures;
 use crate::file::{AclPart, ChainFile, FunctionPart};
@@ -26,6 +26,9 @@ pub(crate) use stats::HookStats;
 pub(crate) struct Takes {
     pub(crate) filter: Option<Filter>,
     pub(crate) hook: Option<port::hook::Hook>,
+    /// The ports' link addresses, one of which is made a part of each program: with another one it
+    /// is made anew.
+    pub(crate) macs: Vec<[u8; 6]>,
 }
 
 /// A chain as far as the hook has it.
@@ -33,6 +36,8 @@ pub(crate) struct Takes {
 pub(crate) struct Compiled {
     /// `None`: nothing runs there.
     pub(crate) functions: Option<HookFunctions>,
+    /// The link addresses that the ports have now, in their order.
+    pub(crate) macs: Vec<[u8; 6]>,
     /// What the rules of each acl in it say, in their order.
     pub(crate) rules: Vec<Vec<String>>,
     /// Where each function of the chain runs, in order.
@@ -74,7 +79,17 @@ pub(crate) fn compile(file: &ChainFile, ports: &Ports, tables: Option<&Tables>) 
     }
     let has_any = !functions.acls.is_empty() || functions.router.is_some();
     compiled.functions = has_any.then_some(functions);
+    if has_any {
+        compiled.macs = macs(ports);
+    }
     compiled
+}
+
+/// The link addresses of the ports; zeros for one whose interface has gone.
+fn macs(ports: &Ports) -> Vec<[u8; 6]> {
+    let links = interface::list().unwrap_or_default();
+    let mac = |index| links.iter().find(|link| link.index == index).map(|link| link.mac);
+    ports.each().map(|(_, port)| mac(port.index).unwrap_or_default()).collect()
 }
 
 /// Why one program has no room for the functions.

@@ -91,7 +91,7 @@ impl<P: Port> Worker<P> {
     /// the kernel's, so it ends rather.
     #[inline]
     fn take_takes(&mut self) -> Result<(), SliceError> {
-        while let Some(Takes { filter, hook }) = self.takes.pop() {
+        while let Some(Takes { filter, hook, macs: _ }) = self.takes.pop() {
             self.slice.attach_hook(filter.as_ref(), hook.as_ref())?;
         }
         Ok(())

@@ -270,7 +270,8 @@ fn spawn(
 ) -> Result<(), ChainError> {
     let mut stats = HookStats::default();
     let hook = stats.next(&chain.compiled)?;
-    let takes = Takes { filter: slice.filter().cloned(), hook };
+    let macs = chain.compiled.macs.clone();
+    let takes = Takes { filter: slice.filter().cloned(), hook, macs };
     if takes.hook.is_some() {
         slice.attach_hook(takes.filter.as_ref(), takes.hook.as_ref())?;
     }

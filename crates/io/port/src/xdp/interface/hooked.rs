@@ -27,13 +27,19 @@ impl XdpInterface {
         Ok(())
     }
 
+    /// The interface may have got another link address since it was attached to.
+    fn mac_now(&self) -> Result<[u8; 6], String> {
+        let found = sys::interface::by_name(&self.name).map_err(|error| error.to_string())?;
+        Ok(found.mac)
+    }
+
     fn load_hook(&self, filter: Option<&Filter>, hook: &Hook) -> Result<OwnedFd, String> {
         let functions = &*hook.functions;
         check(functions)?;
         let place = program::hook::Place {
             functions,
             counters_fd: hook.counters.map().as_fd().as_raw_fd(),
-            mac: self.mac(),
+            mac: self.mac_now()?,
             checksums_may_be_open: self.is_veth(),
             is_generic: self.is_generic(),
         };
