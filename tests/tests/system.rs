@@ -27,6 +27,7 @@ mod load;
 mod memory;
 mod metrics;
 mod nat;
+mod notes;
 mod options;
 mod outside;
 mod package;

@@ -4,6 +4,7 @@
 mod dry;
 mod figures;
 mod filters;
+mod guards;
 mod hooks;
 pub(crate) mod launch;
 pub(crate) mod make;

@@ -17,7 +17,7 @@ use sys::{clock, ethtool, thread};
 
 use super::filters::default_filter;
 use super::make::{Parts, all_stages};
-use super::{Chain, Event, Thread};
+use super::{Chain, Event, Thread, guards};
 use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::feed;
@@ -196,6 +196,9 @@ pub(super) fn threads(
 ) -> Result<(), ChainError> {
     tell_of_queues(file, tell);
     tell_of_veths(file, tell);
+    for note in guards::notes(file, &chain.ports) {
+        tell(Event::Note(note));
+    }
     let by_itself = default_filter(file, tell)?;
     let mut slices = Vec::with_capacity(file.slices.len());
     for (number, part) in file.slices.iter().enumerate() {
