@@ -18,6 +18,8 @@ const REFRESH_EVERY: Nanos = Nanos::from_secs(10);
 #[derive(Default)]
 pub(super) struct Neighbourhood {
     known: BTreeMap<(PortId, IpAddr), Neighbour>,
+    /// Those of them for which the router's tables had no room; empty but in a flood.
+    withheld: BTreeSet<(PortId, IpAddr)>,
     asks: Asks,
     refresh_at: Nanos,
     asked: u64,
@@ -89,18 +91,30 @@ impl Neighbourhood {
         table: &mut Table,
     ) {
         let key = (port, address);
-        let as_function = |known: Neighbour| match (known.usable_mac(), known.state) {
-            (Some(mac), _) => Some(calisto_nf::Neighbour::At(mac)),
-            (None, NeighbourState::Failed) => Some(calisto_nf::Neighbour::Failed),
-            (None, _) => None,
-        };
         let before = match known {
             Some(known) => self.known.insert(key, known),
             None => self.known.remove(&key),
         };
         let (before, after) = (before.and_then(as_function), known.and_then(as_function));
-        if before != after {
-            table.rib.set_neighbour(port, address, after, &mut table.steps);
+        if before == after {
+            return;
+        }
+        if table.rib.set_neighbour(port, address, after, &mut table.steps) {
+            self.withheld.remove(&key);
+        } else {
+            self.withheld.insert(key);
+        }
+        if after.is_none() {
+            self.let_in(table);
+        }
+    }
+
+    /// One has gone: the first of those that wait for room has its place.
+    fn let_in(&mut self, table: &mut Table) {
+        let Some(key) = self.withheld.pop_first() else { return };
+        let known = self.known.get(&key).copied().and_then(as_function);
+        if !table.rib.set_neighbour(key.0, key.1, known, &mut table.steps) {
+            self.withheld.insert(key);
         }
     }
 
@@ -129,5 +143,50 @@ impl Neighbourhood {
         for (port, address) in stale {
             self.ask(port, address, ports, table);
         }
+    }
+}
+
+/// A neighbour as routers know it; nothing while it is asked for.
+fn as_function(known: Neighbour) -> Option<calisto_nf::Neighbour> {
+    match (known.usable_mac(), known.state) {
+        (Some(mac), _) => Some(calisto_nf::Neighbour::At(mac)),
+        (None, NeighbourState::Failed) => Some(calisto_nf::Neighbour::Failed),
+        (None, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::WhenFull;
+
+    #[test]
+    fn a_neighbour_without_room_gets_the_place_of_one_that_goes() {
+        const PORT: PortId = PortId(0);
+        let mut table = Table::new(WhenFull::Drop);
+        let mut all = Neighbourhood::default();
+        let address = |number: u32| IpAddr::from((10_u32 << 24 | number).to_be_bytes());
+        let mut set = |number: u32, mac: Option<[u8; 6]>, table: &mut Table| {
+            let state = NeighbourState::Fresh;
+            let known = mac.map(|mac| Neighbour { mac: Some(mac), state });
+            all.set(PORT, address(number), known, table);
+            table.steps.clear();
+        };
+        let most = calisto_nf::fib::NEIGHBOURS as u32;
+        for number in 0..most + 2 {
+            set(number, Some([2; 6]), &mut table);
+        }
+        let is_there = |number: u32, table: &Table| table.rib.neighbour(PORT, address(number));
+        assert!(is_there(most - 1, &table).is_some());
+        assert!(is_there(most, &table).is_none() && is_there(most + 1, &table).is_none());
+        // It moves while it waits.
+        set(most, Some([4; 6]), &mut table);
+        set(7, None, &mut table);
+        assert_eq!(is_there(most, &table), Some(calisto_nf::Neighbour::At([4; 6])));
+        assert!(is_there(7, &table).is_none() && is_there(most + 1, &table).is_none());
+        // One that goes while it waits leaves no place behind.
+        set(most + 1, None, &mut table);
+        set(8, None, &mut table);
+        assert!(is_there(most + 1, &table).is_none());
     }
 }
