@@ -1,5 +1,5 @@
-//! What a chain says at its start of a kernel that does other things than it, and of one that believes
-//! strangers.
+//! What a chain says at its start of a kernel that does other things than it, and of one that
+//! believes strangers.
 
 use chain::Event;
 use whole::{Frames, Host, Line, NfRun, run, wait_for};

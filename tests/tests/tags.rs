@@ -1,5 +1,5 @@
-//! Frames with a tag of a VLAN that has no number, which are the link's own to a chain as they are to
-//! Linux.
+//! Frames with a tag of a VLAN that has no number, which are the link's own to a chain as they are
+//! to Linux.
 
 use std::net::UdpSocket;
 
@@ -40,10 +40,10 @@ fn datagram(to: [u8; 4], port: u16, name: &str) -> Vec<u8> {
     packet
 }
 
-/// A host's ears.
-struct Ears([UdpSocket; 2]);
+/// Sockets of a host that listen on both ports.
+struct Listeners([UdpSocket; 2]);
 
-impl Ears {
+impl Listeners {
     fn of(host: &Host) -> Self {
         Self([DENIED, PERMITTED].map(|port| {
             let socket = host.enter(|| UdpSocket::bind(("0.0.0.0", port))).expect("it is free");
@@ -79,13 +79,13 @@ fn rules_are_not_got_round_by_tags_without_a_vlan_which_the_kernel_takes_off() {
     let [west, middle, east] = [0, 1, 2].map(|number| line.host(number));
     middle.sysctl("ipv4/ip_forward", "1");
     let (onward, host) = ([10, 90, 1, 2], [10, 90, 0, 2]);
-    let ears = [(onward, Ears::of(east)), (host, Ears::of(middle))];
+    let listeners = [(onward, Listeners::of(east)), (host, Listeners::of(middle))];
     let mac =
         |of: &Host, name: &str| of.enter(|| interface::by_name(name)).expect("it is there").mac;
     let link = [mac(middle, "west"), mac(west, "east")].concat();
     let mut frames = Frames::new(west, "east");
     let mut send_all = || {
-        for (to, _) in &ears {
+        for (to, _) in &listeners {
             let frame = |tag: &[u8], port, name: &str| {
                 [&link[..], tag, &[8, 0], &datagram(*to, port, name)].concat()
             };
@@ -99,15 +99,15 @@ fn rules_are_not_got_round_by_tags_without_a_vlan_which_the_kernel_takes_off() {
     };
     // What Linux does, so that it is known whenever that is another thing.
     send_all();
-    for (to, ears) in &ears {
+    for (to, listeners) in &listeners {
         let whole = ["none", "customer", "service", "two"].map(str::to_owned).to_vec();
-        assert_eq!(ears.hear(), [whole.clone(), whole], "to {to:?} by the kernel");
+        assert_eq!(listeners.hear(), [whole.clone(), whole], "to {to:?} by the kernel");
     }
     let chain = NfRun::start(middle, TEXT, &[]);
     send_all();
-    for (to, ears) in &ears {
+    for (to, listeners) in &listeners {
         let permitted = ["none", "customer", "service"].map(str::to_owned).to_vec();
-        assert_eq!(ears.hear(), [Vec::new(), permitted], "to {to:?} by the chain");
+        assert_eq!(listeners.hear(), [Vec::new(), permitted], "to {to:?} by the chain");
     }
     let figures = || format!("{:?}", chain.figures());
     chain.wait_for_count("acl", "rule_1", |count| count == 8);

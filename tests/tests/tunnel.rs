@@ -124,18 +124,18 @@ fn nobody_outside_sends_in_the_name_of_a_tunnels_end_or_has_what_no_router_takes
     };
     let ends = ["10.90.1.1", "10.90.1.2"];
     let chain = gateway(middle, ends, "\"10.99.0.0/16\"", "kind = \"gre\"");
-    let mut ears = [Frames::new(east, "west"), Frames::new(west, "east")];
+    let mut wires = [Frames::new(east, "west"), Frames::new(west, "east")];
     let ours = [mac(middle, "east"), mac(middle, "west")];
     let stranger = [2, 0, 0, 0, 0, 0x99];
     let mut heard = [Vec::new(), Vec::new()];
-    let mut send = |packets: &[Vec<u8>], ears: &mut [Frames; 2], wrapped: usize| {
-        ears[1].send(packets.iter());
+    let mut send = |packets: &[Vec<u8>], wires: &mut [Frames; 2], wrapped: usize| {
+        wires[1].send(packets.iter());
         wait_for("the packet in the tunnel", || {
-            for ((heard, ears), from) in heard.iter_mut().zip(&mut *ears).zip(ours) {
+            for ((heard, wire), from) in heard.iter_mut().zip(&mut *wires).zip(ours) {
                 let is_theirs = |frame: &Vec<u8>| {
                     (frame[6..12] == from || frame[6..12] == stranger) && frame[12..14] == [8, 0]
                 };
-                heard.extend(ears.come().into_iter().filter(is_theirs));
+                heard.extend(wire.come().into_iter().filter(is_theirs));
             }
             (heard[0].len() >= wrapped).then_some(()).ok_or_else(|| format!("{heard:02x?}"))
         });
@@ -145,7 +145,7 @@ fn nobody_outside_sends_in_the_name_of_a_tunnels_end_or_has_what_no_router_takes
     let (host, there) = ([10, 90, 0, 1], [10, 99, 0, 1]);
     let good = frame(link, [host, there], 64, NOBODY);
     // The first one waits until the other end's link address is known.
-    assert_eq!(send(std::slice::from_ref(&good), &mut ears, 1), (1, 0));
+    assert_eq!(send(std::slice::from_ref(&good), &mut wires, 1), (1, 0));
     let (local, remote) = ([10, 90, 1, 1], [10, 90, 1, 2]);
     let packets = [
         frame(link, [local, remote], 64, 47),
@@ -156,7 +156,7 @@ fn nobody_outside_sends_in_the_name_of_a_tunnels_end_or_has_what_no_router_takes
         frame([stranger, link[1]], [host, there], 1, NOBODY),
         good,
     ];
-    assert_eq!(send(&packets, &mut ears, 2), (2, 0));
+    assert_eq!(send(&packets, &mut wires, 2), (2, 0));
     for (of, counter, count) in [
         ("tunnel", "wrapped", 2),
         ("tunnel", "ttl_exceeded", 0),

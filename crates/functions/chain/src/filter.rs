@@ -2,6 +2,7 @@
 //! is the kernel's, so ARP, neighbour discovery, ssh and ping to this host work on.
 
 mod guard;
+pub(crate) mod wanted;
 
 use std::net::IpAddr;
 
@@ -51,7 +52,8 @@ impl OwnPackets {
 
 /// The filter of a router whose host has these addresses, in the language of tcpdump: IP packets
 /// that are for one station of the link and not for this host, `own_packets` to this host, and what
-/// `guards` deny of what is for it; all of it with a tag of 802.1Q that names no VLAN, too. `None`: there are too many addresses for a filter.
+/// `guards` deny of what is for it; all of it with a tag of 802.1Q that names no VLAN, too. `None`:
+/// there are too many addresses for a filter.
 pub fn of_router(
     addresses: &[IpAddr],
     own_packets: OwnPackets,

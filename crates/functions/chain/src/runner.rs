@@ -39,7 +39,7 @@ use crate::swap::Swapper;
 use crate::tables::Tables;
 
 pub(crate) use dry::{has_libraries, try_out};
-pub(crate) use filters::{default_filter, filter_of};
+pub(crate) use launch::default_filter;
 
 /// The longest sleep of the control thread: how soon it sees a thread that has ended.
 const GLANCE: Nanos = Nanos::from_millis(200);

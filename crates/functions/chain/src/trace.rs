@@ -24,9 +24,9 @@ pub use scene::Place;
 
 use crate::error::ChainError;
 use crate::file::ChainFile;
+use crate::filter::wanted::{filter_of, has};
 use crate::health::Health;
 use crate::runner::make::{Parts, all_stages};
-use crate::runner::{filter_of, launch};
 use crate::stage::Stage;
 use crate::walk::{Half, walk};
 use scene::Scene;
@@ -71,7 +71,7 @@ impl Tracer {
         let slice = file.slices.first();
         let by_itself = || {
             let filter = || filter_of(&file, scene.own.iter().copied());
-            launch::has(&file, "router").then(filter).flatten()
+            has(&file, "router").then(filter).flatten()
         };
         let expression = slice.and_then(|slice| slice.filter.clone()).or_else(by_itself);
         let mut notes = Vec::new();

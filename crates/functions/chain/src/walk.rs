@@ -15,8 +15,8 @@ pub(crate) enum Half {
     Back,
 }
 
-/// Before which stage a router at the end looks at packets that have just come: the first that makes
-/// packets of its own.
+/// Before which stage a router at the end looks at packets that have just come: the first that
+/// makes packets of its own.
 #[inline]
 fn gate(stages: &[Stage]) -> Option<usize> {
     stages.iter().position(Stage::makes_packets)

@@ -295,12 +295,9 @@ impl Router {
         }
     }
 
-    /// Drops a packet, or turns it into the message that its sender is to get.
-    #[cold]
-    /// Refuses of packets that have just come what could not be forwarded wherever it went, and what
-    /// comes from an address that functions of the chain send from. For functions before this one
-    /// that put packets into others, answer them, or change whose they are: behind these nobody can
-    /// tell any more what has come and what was made here. Whether any was refused.
+    /// Refuses of packets that have just come what could not be forwarded wherever it went, and
+    /// what comes from an address that functions of the chain send from: for functions before this,
+    /// behind which nobody can tell what has come from what they made. Whether any was refused.
     pub fn admit(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) -> bool {
         let mut has_refused = false;
         for (_, frame, verdict) in verdicts.undecided(batch) {
@@ -313,6 +310,8 @@ impl Router {
         has_refused
     }
 
+    /// Drops a packet, or turns it into the message that its sender is to get.
+    #[cold]
     fn refuse(&mut self, frame: &mut Frame, stop: Stop, now: Nanos) -> Verdict {
         match (stop, stop.counter(&mut self.counters)) {
             (_, Some(counter)) => *counter += 1,

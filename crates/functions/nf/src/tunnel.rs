@@ -159,7 +159,7 @@ impl Tunnel {
         let link = &self.links[index];
         let learned = link.path.get(now).saturating_sub(link.head.bytes());
         // RFC 8200 section 5: no host sends less than that in one packet, whatever it is told, so
-        // that a path which takes less is one that carries no IPv6, or a lie.
+        // that a path which takes less is one that carries no IPv6, or was made up.
         let inner_mtu = if packet.is_ipv4 { learned } else { learned.max(MTU_MIN_IPV6) };
         let (counter, wrong) = match wrap::wrap(frame, packet, &link.head, inner_mtu) {
             Ok(()) => {

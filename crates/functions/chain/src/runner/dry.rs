@@ -6,6 +6,7 @@ use super::launch;
 use super::make::{Parts, all_stages};
 use crate::error::ChainError;
 use crate::file::{ChainFile, FunctionPart};
+use crate::filter::wanted::has;
 use crate::health::Health;
 use crate::ports::Ports;
 
@@ -31,7 +32,7 @@ pub(crate) fn try_out(file: &ChainFile, folder: &Path, ports: &Ports) -> Result<
 
 /// Whether this machine has what functions of the chain load when they begin.
 pub(crate) fn has_libraries(file: &ChainFile) -> Result<(), ChainError> {
-    if !launch::has(file, "esp") {
+    if !has(file, "esp") {
         return Ok(());
     }
     let failed = |why| ChainError::Function { kind: "esp", why };

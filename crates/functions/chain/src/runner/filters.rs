@@ -1,15 +1,14 @@
-//! Which packets the slices of a chain take for which its file names no filter: what follows from its
-//! functions and the host's addresses. It is made ready before anything of a file is in force.
+//! The filter of the slices of a running chain for which its file names none. It is made ready
+//! before anything of a file is in force, and follows the host's addresses.
 
 use std::net::IpAddr;
 
-use port::{Filter, FilterError};
-use sys::interface;
+use port::Filter;
 
-use super::{Chain, Event, launch};
+use super::{Chain, Event};
 use crate::error::ChainError;
-use crate::file::{AclPart, ChainFile, FunctionPart};
-use crate::filter::{self, OwnPackets};
+use crate::file::ChainFile;
+use crate::filter::wanted::{compile, filter_of, is_guarded, too_many_addresses, wants_as};
 
 impl Chain {
     /// The filter for the functions of `file` and the host's addresses as they are now; `None`: it
@@ -60,95 +59,4 @@ impl Chain {
         }
         self.send_takes()
     }
-}
-
-/// The filter of slices for which the file names none; `None`: they take everything.
-pub(crate) fn default_filter(
-    file: &ChainFile,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Option<String>, ChainError> {
-    if !launch::has(file, "router") {
-        return Ok(None);
-    }
-    let addresses = interface::all_addresses()?.into_iter().map(|(_, at)| at);
-    let filter = filter_of(file, addresses);
-    if filter.is_none() {
-        tell(Event::Note(too_many_addresses()));
-    }
-    // Whoever wants the host guarded does not want it unguarded without a word, or out of reach.
-    if is_guarded(file) {
-        let failed = |why| ChainError::Function { kind: "acl", why };
-        let expression = filter.as_ref().ok_or_else(|| failed(too_many_addresses()))?;
-        compile(file, expression)?;
-    }
-    Ok(filter)
-}
-
-fn too_many_addresses() -> String {
-    format!(
-        "this host has more than {} addresses, or {} of IPv6, too many to follow in a filter: write \
-         `filter` in each [[slice]]",
-        filter::ADDRESSES_MAX,
-        filter::IPV6_ADDRESSES_MAX
-    )
-}
-
-/// The filter of a chain with a router on a host with these addresses; `None`: there are too many.
-pub(crate) fn filter_of(file: &ChainFile, own: impl Iterator<Item = IpAddr>) -> Option<String> {
-    let taken = launch::taken(file);
-    let own: Vec<IpAddr> = own.filter(|address| !taken.contains(address)).collect();
-    filter::of_router(&own, own_packets(file), &guards(file))
-}
-
-fn own_packets(file: &ChainFile) -> OwnPackets {
-    OwnPackets { esp: launch::has(file, "esp"), tunnels: launch::has(file, "tunnel") }
-}
-
-/// Whether chains of both files want the same packets, whatever addresses there are.
-fn wants_as(one: &ChainFile, other: &ChainFile) -> bool {
-    let wanted = |file| (launch::taken(file), own_packets(file));
-    wanted(one) == wanted(other) && guards(one) == guards(other)
-}
-
-/// Compiles the filter of a chain.
-///
-/// # Errors
-/// It is too long for whoever is to run it.
-fn compile(file: &ChainFile, expression: &str) -> Result<Filter, ChainError> {
-    let failed = |why| ChainError::Function { kind: "acl", why };
-    match (Filter::compile(expression), is_guarded(file)) {
-        (Ok(filter), _) => unguarded(file, &filter).map_or(Ok(filter), |why| Err(failed(why))),
-        // The rules have made it what it is.
-        (Err(FilterError::Program { reason, .. }), true) => Err(failed(format!(
-            "with `host = \"judge\"` its rules and this host's addresses make no filter: {reason}: \
-             have fewer rules that packets for this host meet"
-        ))),
-        (Err(error), _) => Err(ChainError::Reload(error.to_string())),
-    }
-}
-
-/// Whether an acl is for what is for this host, too.
-fn is_guarded(file: &ChainFile) -> bool {
-    !guards(file).is_empty()
-}
-
-/// Rules that are for this host too.
-fn guards(file: &ChainFile) -> Vec<&AclPart> {
-    let acls = file.functions.iter().filter_map(|function| match function {
-        FunctionPart::Acl(acl) => Some(acl),
-        _ => None,
-    });
-    acls.filter(|acl| acl.guards_host).collect()
-}
-
-/// Why a filter cannot guard the host: rules, or addresses that they are held against, are too
-/// many.
-fn unguarded(file: &ChainFile, filter: &Filter) -> Option<String> {
-    let (bytes, most) = (filter.program().len(), filter::INSTRUCTIONS_MAX);
-    (bytes > most && is_guarded(file)).then(|| {
-        format!(
-            "with `host = \"judge\"` its rules and this host\'s addresses make a filter of {bytes} \
-             instructions, and {most} are the most: have fewer rules that packets for this host meet"
-        )
-    })
 }

@@ -13,15 +13,15 @@ use calisto_slice::{Slice, SliceSpec};
 use port::{AnyPort, Judge, Port, PortSpec};
 use shm::ring;
 use sys::cpu_set::CpuSet;
-use sys::{clock, ethtool, thread};
+use sys::{clock, ethtool, interface, thread};
 
-use super::filters::default_filter;
 use super::make::{Parts, all_stages};
 use super::{Chain, Event, Thread, guards};
 use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::feed;
 use crate::file::{ChainFile, FunctionPart, SlicePart};
+use crate::filter::wanted::{compile, filter_of, has, is_guarded, taken, too_many_addresses};
 use crate::hook::{HookStats, Takes};
 use crate::ports::Ports;
 use crate::stage::Stage;
@@ -82,18 +82,6 @@ fn answering(file: &ChainFile) -> BTreeSet<IpAddr> {
     let services = file.functions.iter().flat_map(of_function);
     let answering = services.filter(|service| !matches!(service.forwarding, Forwarding::Nat));
     answering.map(|service| IpAddr::V4(*service.address.ip())).collect()
-}
-
-/// Addresses that are the chain's, whether this host has them too or not.
-pub(super) fn taken(file: &ChainFile) -> BTreeSet<IpAddr> {
-    let of_function = |function: &FunctionPart| match function {
-        FunctionPart::Nat(nat) => nat.settings.addresses.clone(),
-        FunctionPart::Balancer(part) => {
-            part.settings.services.iter().map(|service| *service.address.ip()).collect()
-        }
-        _ => Vec::new(),
-    };
-    file.functions.iter().flat_map(of_function).map(IpAddr::V4).collect()
 }
 
 /// The tables of the router, if there is one.
@@ -224,9 +212,26 @@ pub(super) fn threads(
     Ok(())
 }
 
-/// Whether the chain has a function of that kind.
-pub(crate) fn has(file: &ChainFile, kind: &str) -> bool {
-    file.functions.iter().any(|function| function.kind() == kind)
+/// The filter of slices for which the file names none; `None`: they take everything.
+pub(crate) fn default_filter(
+    file: &ChainFile,
+    tell: &mut dyn FnMut(Event),
+) -> Result<Option<String>, ChainError> {
+    if !has(file, "router") {
+        return Ok(None);
+    }
+    let addresses = interface::all_addresses()?.into_iter().map(|(_, at)| at);
+    let filter = filter_of(file, addresses);
+    if filter.is_none() {
+        tell(Event::Note(too_many_addresses()));
+    }
+    // Whoever wants the host guarded does not want it unguarded without a word, or out of reach.
+    if is_guarded(file) {
+        let failed = |why| ChainError::Function { kind: "acl", why };
+        let expression = filter.as_ref().ok_or_else(|| failed(too_many_addresses()))?;
+        compile(file, expression)?;
+    }
+    Ok(filter)
 }
 
 /// A slice as the file describes it.

@@ -13,6 +13,7 @@ use super::make::{Parts, all_stages};
 use super::{Chain, Event, launch};
 use crate::error::ChainError;
 use crate::file::{ChainFile, FunctionPart};
+use crate::filter::wanted::has;
 use crate::health::Health;
 use crate::stage::Stage;
 use crate::swap::{Origin, Swap};
@@ -158,7 +159,7 @@ fn refuse_what_stays(old: &ChainFile, new: &ChainFile) -> Result<(), ChainError>
     }
     // Which packets are taken at all follows from these.
     for kind in ["router", "esp"] {
-        if launch::has(old, kind) != launch::has(new, kind) {
+        if has(old, kind) != has(new, kind) {
             return refused(&format!("a function {kind:?} has come or gone"));
         }
     }

@@ -10,9 +10,9 @@ use super::table::Table;
 /// From which addresses functions before the router send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Senders {
-    /// All of them: at the router such a source is no lie.
+    /// All of them: at the router such a source is believed.
     pub(crate) all: BTreeSet<IpAddr>,
-    /// Those from which nobody else sends: what comes from outside with such a source is a lie.
+    /// Those from which nobody else sends: what comes from outside with such a source is forged.
     pub(crate) made: BTreeSet<IpAddr>,
 }
 

@@ -1,0 +1,96 @@
+//! What the functions of a chain's file want of the packets of a host, as a filter.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use port::{Filter, FilterError};
+
+use super::{ADDRESSES_MAX, INSTRUCTIONS_MAX, IPV6_ADDRESSES_MAX, OwnPackets, of_router};
+use crate::error::ChainError;
+use crate::file::{AclPart, ChainFile, FunctionPart};
+
+/// The filter of a chain with a router on a host with these addresses; `None`: there are too many.
+pub(crate) fn filter_of(file: &ChainFile, own: impl Iterator<Item = IpAddr>) -> Option<String> {
+    let taken = taken(file);
+    let own: Vec<IpAddr> = own.filter(|address| !taken.contains(address)).collect();
+    of_router(&own, own_packets(file), &guards(file))
+}
+
+fn own_packets(file: &ChainFile) -> OwnPackets {
+    OwnPackets { esp: has(file, "esp"), tunnels: has(file, "tunnel") }
+}
+
+/// Whether chains of both files want the same packets, whatever addresses there are.
+pub(crate) fn wants_as(one: &ChainFile, other: &ChainFile) -> bool {
+    let wanted = |file| (taken(file), own_packets(file));
+    wanted(one) == wanted(other) && guards(one) == guards(other)
+}
+
+/// Compiles the filter of a chain.
+///
+/// # Errors
+/// It is too long for whoever is to run it.
+pub(crate) fn compile(file: &ChainFile, expression: &str) -> Result<Filter, ChainError> {
+    let failed = |why| ChainError::Function { kind: "acl", why };
+    match (Filter::compile(expression), is_guarded(file)) {
+        (Ok(filter), _) => unguarded(file, &filter).map_or(Ok(filter), |why| Err(failed(why))),
+        // The rules have made it what it is.
+        (Err(FilterError::Program { reason, .. }), true) => Err(failed(format!(
+            "with `host = \"judge\"` its rules and this host's addresses make no filter: {reason}: \
+             have fewer rules that packets for this host meet"
+        ))),
+        (Err(error), _) => Err(ChainError::Reload(error.to_string())),
+    }
+}
+
+/// What is said where there is none.
+pub(crate) fn too_many_addresses() -> String {
+    format!(
+        "this host has more than {} addresses, or {} of IPv6, too many to follow in a filter: write \
+         `filter` in each [[slice]]",
+        ADDRESSES_MAX, IPV6_ADDRESSES_MAX
+    )
+}
+
+/// Whether an acl is for what is for this host, too.
+pub(crate) fn is_guarded(file: &ChainFile) -> bool {
+    !guards(file).is_empty()
+}
+
+/// Rules that are for this host too.
+fn guards(file: &ChainFile) -> Vec<&AclPart> {
+    let acls = file.functions.iter().filter_map(|function| match function {
+        FunctionPart::Acl(acl) => Some(acl),
+        _ => None,
+    });
+    acls.filter(|acl| acl.guards_host).collect()
+}
+
+/// Why a filter cannot guard the host: rules, or addresses that they are held against, are too
+/// many.
+fn unguarded(file: &ChainFile, filter: &Filter) -> Option<String> {
+    let (bytes, most) = (filter.program().len(), INSTRUCTIONS_MAX);
+    (bytes > most && is_guarded(file)).then(|| {
+        format!(
+            "with `host = \"judge\"` its rules and this host\'s addresses make a filter of {bytes} \
+             instructions, and {most} are the most: have fewer rules that packets for this host meet"
+        )
+    })
+}
+
+/// Addresses that are the chain's, whether this host has them too or not.
+pub(crate) fn taken(file: &ChainFile) -> BTreeSet<IpAddr> {
+    let of_function = |function: &FunctionPart| match function {
+        FunctionPart::Nat(nat) => nat.settings.addresses.clone(),
+        FunctionPart::Balancer(part) => {
+            part.settings.services.iter().map(|service| *service.address.ip()).collect()
+        }
+        _ => Vec::new(),
+    };
+    file.functions.iter().flat_map(of_function).map(IpAddr::V4).collect()
+}
+
+/// Whether the chain has a function of that kind.
+pub(crate) fn has(file: &ChainFile, kind: &str) -> bool {
+    file.functions.iter().any(|function| function.kind() == kind)
+}
