@@ -105,3 +105,40 @@ fn a_replacement_that_is_wrong_or_does_not_come_up_leaves_the_daemon_before_at_w
     let said = server.kill().said;
     assert!(!said.contains("Error"), "{said}");
 }
+
+#[test]
+fn of_two_replacements_at_once_one_is_refused_and_no_connection_breaks() {
+    let accelerated = Accelerated::start();
+    let server = serve(&accelerated, "epoll_edge");
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let mut talks = Talks::connect(accelerated.there(), 20, here);
+    talks.echo(5000);
+    let old = pid_of_daemon(&accelerated);
+    // Three, so that they meet however slow the machine is.
+    let mut all = [(); 3].map(|()| Program::spawn(&mut replace(&accelerated, &[])));
+    let mut first = None;
+    let refused = wait_for("the end of all but one", || {
+        let ended: Vec<_> = all.iter_mut().filter_map(Program::ended).collect();
+        match ended.len() {
+            2 => Ok(ended),
+            count => Err(format!("{count} have ended")),
+        }
+    });
+    assert!(refused.iter().all(|status| status.code() == Some(1)), "{refused:?}");
+    for mut one in all {
+        if one.ended().is_some() {
+            let said = one.end().said;
+            assert!(said.contains("another `calisto up --replace`"), "{said}");
+        } else {
+            one.wait_until_it_says(&format!("serves in place of {old}"));
+            first = Some(one);
+        }
+    }
+    await_listener(&accelerated);
+    talks.echo(5000);
+    talks.end();
+    let last = first.expect("one has replaced it").stop();
+    assert!(last.status.success(), "{}", last.said);
+    let said = server.kill().said;
+    assert!(!said.contains("Error"), "{said}");
+}

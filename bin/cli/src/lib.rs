@@ -6,7 +6,8 @@
 //! share, those of the laboratory too: how to find programs (`program.rs`), to ask the daemon
 //! (`target.rs`, `daemon.rs`, `sockets.rs`), to print (`output.rs`, `table.rs`), to write a file
 //! while they go on (`growing_file.rs`), to fail (`failure.rs`), to judge a configuration
-//! (`findings.rs`), to serve HTTP (`http.rs`), and how people write quantities (`units.rs`).
+//! (`findings.rs`), to end a daemon one at a time (`turn.rs`), to serve HTTP (`http.rs`), and how
+//! people write quantities (`units.rs`).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -28,6 +29,7 @@ mod sockets;
 /// Tables for people.
 pub mod table;
 mod target;
+mod turn;
 mod units;
 
 use std::process::ExitCode;

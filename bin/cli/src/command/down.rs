@@ -10,6 +10,7 @@ use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::target::Admin;
+use crate::turn::Turn;
 
 /// What a daemon takes to end besides the time that sockets have to close: packets under way leave
 /// (0.5 s), threads and ports end.
@@ -24,7 +25,8 @@ const EVERY: Duration = Duration::from_millis(10);
 /// End the daemon and wait until it is gone; what is under way leaves first, and traffic returns to
 /// Linux.
 ///
-/// A second one, while the first waits, ends it at once.
+/// A second one, while the first waits, ends it at once. While the daemon is being replaced it is
+/// refused: it would reset connections.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto down\n  \
@@ -40,6 +42,8 @@ pub(crate) struct Down {
 impl Down {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let daemon = Daemon::at(&self.admin.socket);
+        // Held until this ends.
+        let _turn = Turn::to_end(&self.admin.socket)?;
         if self.no_wait {
             daemon.tell(Command::Stop)?;
             return output::done("the daemon is ending", json);

@@ -5,8 +5,15 @@ use base::Nanos;
 /// How far the end is.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    until: Option<Nanos>,
+    begun: Option<Begun>,
     stops_asked: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    until: Nanos,
+    /// Requests by then: two that came at once are one, and nobody wants to hurry yet.
+    asked: u32,
 }
 
 /// What is to be done next.
@@ -31,8 +38,8 @@ impl Drain {
         self.stops_asked
     }
 
-    /// `asked`: how often the end was asked for; the second time hurries. `length`: what sockets
-    /// get.
+    /// `asked`: how often the end was asked for; another time once it has begun hurries. `length`:
+    /// what sockets get.
     pub(crate) fn next(
         &mut self,
         asked: u32,
@@ -40,21 +47,25 @@ impl Drain {
         length: Nanos,
         are_closed: impl FnOnce() -> bool,
     ) -> Next {
-        match (asked, self.until) {
-            (0, _) => Next::GoOn,
-            (1, None) => {
-                self.until = Some(now + length);
+        match self.begun {
+            None if asked == 0 => Next::GoOn,
+            None => {
+                self.begun = Some(Begun { until: now + length, asked });
                 Next::Begin
             }
-            (1, Some(until)) if now < until && !are_closed() => Next::GoOn,
-            _ => Next::End,
+            Some(begun) if asked == begun.asked && now < begun.until && !are_closed() => Next::GoOn,
+            Some(_) => Next::End,
         }
     }
 
     /// The time that sockets still have, in milliseconds; nothing while nobody has asked for the
-    /// end.
-    pub(crate) fn left_ms(&self, now: Nanos) -> Option<u64> {
-        self.until.map(|until| until.since(now).0 / 1_000_000)
+    /// end. `asked` and `length` as for [`Self::next`], which may not have heard of it yet.
+    pub(crate) fn left_ms(&self, asked: u32, now: Nanos, length: Nanos) -> Option<u64> {
+        let left = match self.begun {
+            Some(begun) => Some(begun.until.since(now)),
+            None => Some(length).filter(|_| asked > 0),
+        };
+        left.map(|left| left.0 / 1_000_000)
     }
 }
 
@@ -67,9 +78,10 @@ mod tests {
     fn begun() -> Drain {
         let mut drain = Drain::default();
         assert_eq!(drain.next(0, Nanos::ZERO, LENGTH, || true), Next::GoOn);
-        assert_eq!(drain.left_ms(Nanos::ZERO), None);
+        assert_eq!(drain.left_ms(0, Nanos::ZERO, LENGTH), None);
+        assert_eq!(drain.left_ms(1, Nanos::ZERO, LENGTH), Some(2000), "the next turn begins it");
         assert_eq!(drain.next(1, Nanos::ZERO, LENGTH, || false), Next::Begin);
-        assert_eq!(drain.left_ms(Nanos::from_millis(500)), Some(1500));
+        assert_eq!(drain.left_ms(1, Nanos::from_millis(500), LENGTH), Some(1500));
         drain
     }
 
@@ -84,6 +96,13 @@ mod tests {
     #[test]
     fn a_second_request_hurries() {
         assert_eq!(begun().next(2, Nanos::ZERO, LENGTH, || false), Next::End);
-        assert_eq!(Drain::default().next(2, Nanos::ZERO, LENGTH, || false), Next::End);
+    }
+
+    #[test]
+    fn two_requests_at_once_are_one() {
+        let mut drain = Drain::default();
+        assert_eq!(drain.next(2, Nanos::ZERO, LENGTH, || false), Next::Begin);
+        assert_eq!(drain.next(2, Nanos::ZERO, LENGTH, || false), Next::GoOn);
+        assert_eq!(drain.next(3, Nanos::ZERO, LENGTH, || false), Next::End);
     }
 }

@@ -175,14 +175,14 @@ impl EventLoop {
     /// Whether a stop was asked for and the sockets of applications are closed, or have had their
     /// time, or nobody wants to wait for them: a second request hurries.
     fn must_end(&mut self, now: Nanos) -> bool {
-        let asked = sys::signal::stop_count().saturating_add(self.drain.stops_asked());
+        let asked = self.stops_asked();
         if asked == 0 {
             return false;
         }
         if !self.worker_pool.engines().is_some_and(Engines::has_sockets) {
             return true;
         }
-        let length = Nanos::from_millis(u64::from(self.config.sockets.drain_ms));
+        let length = self.drain_length();
         let attached_apps = &mut self.attached_apps;
         let next = self.drain.next(asked, now, length, || attached_apps.are_sockets_closed());
         if next == Next::Begin {

@@ -47,11 +47,21 @@ impl EventLoop {
                 .to_owned(),
             ring_memory: self.attach_server_counters.as_ref().and_then(|all| all.memory()),
             descriptors: self.attach_server_counters.as_ref().and_then(|all| all.descriptors()),
-            draining_ms: self.drain.left_ms(now),
+            draining_ms: self.drain.left_ms(self.stops_asked(), now, self.drain_length()),
         }
     }
 
     /// What runs here, for the log: a line for each port, and one for what is done with its
+    /// Times that the end was asked for, by operators and signals.
+    pub(crate) fn stops_asked(&self) -> u32 {
+        sys::signal::stop_count().saturating_add(self.drain.stops_asked())
+    }
+
+    /// What sockets get to close.
+    pub(crate) fn drain_length(&self) -> Nanos {
+        Nanos::from_millis(u64::from(self.config.sockets.drain_ms))
+    }
+
     /// packets.
     pub(crate) fn describe(&self) -> Vec<String> {
         let Status { version, pid, arrangement, job, listen, ports, policy, .. } =

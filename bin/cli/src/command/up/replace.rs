@@ -1,9 +1,10 @@
 //! `calisto up --replace`: another daemon in the place of the one that runs, whose connections the
 //! kernel goes on with.
 //!
-//! Whatever can be wrong with the configuration is found while the old daemon serves. Then that one
-//! is ended in order. If the new one does not come up, the old one is started once more: the same
-//! program, also when its file has been replaced, with the same words, settings and environment.
+//! Whatever can be wrong with the configuration is found while the old daemon serves. Then that
+//! one is ended in order, which is waited for: once it was asked there is no way back. If the new
+//! one does not come up, the old one is started once more: the same program, also when its file has
+//! been replaced, with the same words, settings and environment.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,12 +25,13 @@ use sys::pidfd::PidFd;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::program::ConfigFile;
+use crate::turn::Turn;
 
-/// A daemon that does not answer by then will not: it may have waited for a guardian for ten
-/// seconds.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+/// A daemon that does not answer by then will not: it may have waited for a guardian for a minute.
+const READY_WITHIN: Duration = Duration::from_secs(90);
 
-/// What an end takes besides the time that sockets have to close.
+/// What an end takes besides the time that sockets have to close. One that takes longer is spoken
+/// of; it is waited for all the same, because without the next daemon there is none.
 const END_MAX: Duration = Duration::from_secs(10);
 
 /// Time between two looks.
@@ -53,6 +55,7 @@ struct Before {
 /// Ends the daemon at `config.admin_socket`, starts `command` in its place, and stays until that
 /// ends. Without such a daemon it is started as ever.
 pub(super) fn run(config: &Config, mut command: Command) -> Result<(), Failure> {
+    let turn = Turn::to_replace(Path::new(&config.admin_socket))?;
     let daemon = Daemon::at(&config.admin_socket);
     let Ok(process) = daemon.process() else {
         let error = command.exec();
@@ -65,6 +68,8 @@ pub(super) fn run(config: &Config, mut command: Command) -> Result<(), Failure> 
     before.end(&daemon)?;
     match start(&mut command, &daemon) {
         Ok(child) => {
+            // From here on this one may be replaced.
+            drop(turn);
             eprintln!(
                 "calisto: process {} serves in place of {}",
                 child.id(),
@@ -130,23 +135,24 @@ impl Before {
 
     /// Ends it in order, and waits for that.
     fn end(&self, daemon: &Daemon) -> Result<(), Failure> {
-        daemon.tell(admin::Command::Stop)?;
-        let drain = match daemon.ask(admin::Command::Status) {
-            Ok(ReplyBody::Status(status)) => status.draining_ms.unwrap_or_default(),
-            _ => 0,
-        };
-        let until = Instant::now() + Duration::from_millis(drain) + END_MAX;
-        while !self.process.is_dead() {
-            if Instant::now() > until {
-                let pid = self.process.pid();
-                return Err(Failure::new(format!(
-                    "the daemon, process {pid}, was asked to end and has not: `kill {pid}` hurries \
-                     it; the new one was not started"
-                )));
-            }
-            std::thread::sleep(EVERY);
+        // One that was asked already would be hurried.
+        if draining_ms(daemon)?.is_some() {
+            return Err(Failure::new(
+                "the daemon is ending already, by `calisto down` or a signal: when it has ended start \
+                 one without --replace",
+            ));
         }
-        Ok(())
+        let asked = daemon.tell(admin::Command::Stop);
+        // It answers in turn: one that has answered this question and does not end was not asked.
+        let drain = match (asked, draining_ms(daemon)) {
+            (Err(why), Ok(None)) => return Err(why),
+            (_, Ok(Some(drain))) => drain,
+            // It may be on its way out, or late with its answers.
+            (_, Ok(None) | Err(_)) => 0,
+        };
+        let due = Duration::from_millis(drain) + END_MAX;
+        let wants_no_more = || sys::signal::stop_requested();
+        await_end(&self.process, due, wants_no_more, |line| eprintln!("calisto: {line}"))
     }
 
     /// Where its program is. By its path while that is the very file: of one that was opened in
@@ -162,6 +168,13 @@ impl Before {
 
     /// Starts it once more, because the next one has failed.
     fn start_again(&self, daemon: &Daemon, why: &Failure) -> Failure {
+        // Somebody else was quicker, and two cannot serve.
+        if let Ok(other) = daemon.process() {
+            let pid = other.pid();
+            return Failure::new(format!(
+                "the new daemon did not come up ({why}); another one serves, process {pid}"
+            ));
+        }
         let started = self.unnamed.as_ref().map(|(_, config)| ConfigFile::new(config)).transpose();
         let started = started.and_then(|file| {
             let mut words = self.words.clone();
@@ -184,6 +197,46 @@ impl Before {
             )),
         }
     }
+}
+
+/// The time that a daemon that ends still has for sockets; nothing: it does not end.
+fn draining_ms(daemon: &Daemon) -> Result<Option<u64>, Failure> {
+    match daemon.ask(admin::Command::Status)? {
+        ReplyBody::Status(status) => Ok(status.draining_ms),
+        other => Err(daemon.unexpected(&other)),
+    }
+}
+
+/// Waits until a process that was asked to end has ended. After `due` it is spoken of, once.
+///
+/// # Errors
+/// Somebody wants no more.
+fn await_end(
+    process: &PidFd,
+    due: Duration,
+    wants_no_more: impl Fn() -> bool,
+    mut tell: impl FnMut(String),
+) -> Result<(), Failure> {
+    let (begun, pid) = (Instant::now(), process.pid());
+    let mut is_told = false;
+    while !process.is_dead() {
+        if wants_no_more() {
+            return Err(Failure::new(format!(
+                "the daemon, process {pid}, was asked to end and has not yet; the new one was not \
+                 started, and none runs when that one has ended"
+            )));
+        }
+        if begun.elapsed() >= due && !is_told {
+            is_told = true;
+            tell(format!(
+                "the daemon, process {pid}, was asked to end and has not within {} s: the new one is \
+                 started when it has; `kill {pid}` hurries it, and Ctrl-C gives up",
+                due.as_secs()
+            ));
+        }
+        std::thread::sleep(EVERY);
+    }
+    Ok(())
 }
 
 /// Whether a process with that status (proc_pid_status(5)) has this user for all that it does.
@@ -241,6 +294,31 @@ fn stay(mut child: Child) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_daemon_that_was_asked_to_end_is_waited_for_however_long_it_takes() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat is there");
+        let process = PidFd::open(child.id()).expect("it is our child");
+        let mut told = Vec::new();
+        let failure = await_end(&process, EVERY, || true, |line| told.push(line));
+        let failure = failure.expect_err("somebody has pressed Ctrl-C").to_string();
+        assert!(failure.contains("the new one was not started") && told.is_empty(), "{failure}");
+        let mut input = child.stdin.take();
+        let ended = await_end(
+            &process,
+            EVERY,
+            || false,
+            |line| {
+                told.push(line);
+                // Only now it ends: long after its time.
+                drop(input.take());
+            },
+        );
+        assert_eq!(ended, Ok(()));
+        let hint = format!("`kill {}` hurries it", child.id());
+        assert!(told.len() == 1 && told[0].contains(&hint), "{told:?}");
+        child.wait().expect("it is our child");
+    }
 
     #[test]
     fn a_daemon_of_another_user_is_nothing_to_start_again() {

@@ -1,0 +1,114 @@
+//! Whose turn it is to end a daemon: that of one replacement, or of any number of `calisto down`.
+//!
+//! A daemon that hears of its end twice ends at once and resets connections, so two replacements
+//! must not both ask; and of two daemons that start, one finds the place taken. The turn is a lock
+//! (flock(2)) of a file beside the admin socket, which stays there: whoever removed it could lock a
+//! file that others do not see any more.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::failure::Failure;
+
+/// A turn; it ends with this, and with the process.
+#[derive(Debug)]
+pub(crate) struct Turn(#[expect(dead_code, reason = "it is open for as long as the turn is")] File);
+
+impl Turn {
+    /// That of a replacement: nobody else has any. Nothing where the socket's folder is not there
+    /// yet, and so no daemon.
+    ///
+    /// # Errors
+    /// Somebody has, or there can be no file beside the socket.
+    pub(crate) fn to_replace(admin_socket: &Path) -> Result<Option<Self>, Failure> {
+        let path = place(admin_socket);
+        let file = match opened(&path, true) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| {
+                let path = path.display();
+                Failure::new(format!(
+                    "cannot make {path} ({error}), by which one `calisto` at a time replaces a \
+                     daemon; the daemon that runs was not touched"
+                ))
+            })?,
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Err(Failure::new(
+                "another `calisto up --replace` or `calisto down` is at work at this admin socket: try \
+                 again when it is done",
+            )),
+            Err(TryLockError::Error(error)) => Err(Failure::new(error)),
+        }
+    }
+
+    /// That of an end, which several may have; nothing where no daemon was ever replaced, or no
+    /// such file can be.
+    ///
+    /// # Errors
+    /// A replacement has it.
+    pub(crate) fn to_end(admin_socket: &Path) -> Result<Option<Self>, Failure> {
+        let Ok(file) = opened(&place(admin_socket), false) else { return Ok(None) };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Err(Failure::new(
+                "the daemon is just being replaced (`calisto up --replace`), and another request to \
+                 end would reset its connections: try again when the next one serves, or end both \
+                 processes by `kill`",
+            )),
+            Err(TryLockError::Error(_)) => Ok(None),
+        }
+    }
+}
+
+fn place(admin_socket: &Path) -> PathBuf {
+    let mut path = admin_socket.as_os_str().to_owned();
+    path.push(".replace");
+    path.into()
+}
+
+fn opened(path: &PathBuf, makes: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(makes).truncate(false).mode(0o600).custom_flags(flags);
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_is_alone_and_ends_are_not() {
+        let socket = std::env::temp_dir().join(format!("calisto-turn-{}", std::process::id()));
+        assert!(
+            Turn::to_end(&socket).expect("nobody replaces").is_none(),
+            "no file is made for it"
+        );
+        let replacing = Turn::to_replace(&socket).expect("it is the first");
+        let refused = Turn::to_replace(&socket).expect_err("one at a time");
+        assert!(refused.to_string().starts_with("another `calisto up --replace`"), "{refused}");
+        let refused = Turn::to_end(&socket).expect_err("it would hurry");
+        assert!(refused.to_string().starts_with("the daemon is just being replaced"), "{refused}");
+        drop(replacing);
+        let ends = [(); 2].map(|()| Turn::to_end(&socket).expect("nobody replaces"));
+        assert!(ends.iter().all(Option::is_some));
+        assert!(Turn::to_replace(&socket).is_err(), "it is ending");
+        drop(ends);
+        assert!(Turn::to_replace(&socket).is_ok());
+        std::fs::remove_file(place(&socket)).expect("it is ours");
+    }
+
+    #[test]
+    fn where_no_file_can_be_nothing_is_replaced_and_ends_go_on() {
+        let nowhere = Path::new("/proc/nowhere/admin.sock");
+        assert!(Turn::to_replace(nowhere).expect("there is no folder, so no daemon").is_none());
+        assert!(Turn::to_end(nowhere).expect("as ever").is_none());
+        let refused = Turn::to_replace(Path::new("/dev/null/admin.sock")).expect_err("no folder");
+        assert!(refused.to_string().ends_with("was not touched"), "{refused}");
+    }
+}
