@@ -179,7 +179,7 @@ impl Role {
             Self::Looker => Rights {
                 // The list of another user's descriptors is a folder of its.
                 capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
-                calls: &[Descriptors, Files, Messages],
+                calls: &[Descriptors, Files, Messages, Threads],
                 traces: true,
                 ..Rights::NOTHING
             },

@@ -13,6 +13,7 @@
 
 mod counts;
 mod held;
+mod leave;
 pub(crate) mod life;
 mod link;
 mod lock;
@@ -108,7 +109,7 @@ impl Means {
         let raw_segments = RawSegments::open();
         let looker = match is_confined {
             true => OpenSockets::start(own_program())?,
-            false => OpenSockets::Here,
+            false => OpenSockets::here(),
         };
         if is_confined {
             confinement::begin(&[], None);

@@ -5,96 +5,113 @@
 //! Looking at the descriptors of other processes takes the strongest right that there is
 //! (`CAP_SYS_PTRACE`: who has it may take and read everything of everybody). No thread that reads
 //! what programs or strangers wrote has it. One child of the daemon has, made before anybody could
-//! attach; it is asked through a pipe, hears nothing else, and ends when the pipe closes.
+//! attach; it is asked through a socket, hears nothing else, and ends when that closes.
+//!
+//! Whoever asks waits for so long and no longer: an answer that comes later is known for what it is
+//! by the number of its question. A process that cannot be looked at costs only itself (`walk.rs`).
 
-mod copies;
+mod frames;
+mod look;
+mod walk;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use base::Nanos;
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::Signal;
 use sys::signal_fd::SignalFd;
 
+use self::frames::{COPIED_MAX, Part, Question, What};
+use self::look::{Looked, copies_of, look};
+use self::walk::Threads;
 use crate::confinement::{self, Role};
-use copies::{COPIES, NO_MORE, copies_of, receive_copy, send_copy};
 
 /// The argument with which this program is started again as the process that looks.
 pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
 
-/// The process that looks may end its answer so much later than it was told to. If it does not
-/// nobody asks it any more: the rest may come as a part of the next answer.
+/// All processes of a host are looked at within this, or it is not known which sockets are open.
+const LOOKED_WITHIN: Duration = Duration::from_secs(5);
+
+/// The process that looks may end its answer so much later than it was told to.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
-/// A question is this byte; an answer is a count and its cookies, a count and its numbers
-/// of processes, each eight bytes.
-const QUESTION: u8 = b'?';
+/// One that does not take a question for so long is stopped.
+const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Processes of one question for copies, at most.
-const COPIED_MAX: usize = 1024;
+/// More open sockets than a host can have, so that a wrong answer takes no memory.
+const COOKIES_MAX: usize = 1 << 26;
 
-/// No question for copies may take longer.
-const WITHIN_MAX: Duration = Duration::from_secs(60);
-
-/// The count of an answer that is none: not every process could be looked at.
-const NOT_WHOLE: u64 = u64::MAX;
-
-/// More open sockets than a host can have, so that a wrong count takes no memory.
-const WORDS_MAX: u64 = 1 << 26;
+/// Frames of late answers that are thrown away in one look.
+const LATE_MAX: usize = 256;
 
 /// Who knows which sockets are open.
 pub(crate) enum OpenSockets {
-    /// This thread looks for itself, by its own rights.
-    Here,
-    /// The process that may look. It ends when the pipe of questions closes.
-    Process { questions: ChildStdin, answers: UnixStream },
+    /// This process looks for itself, by its own rights.
+    Here(Here),
+    /// The process that may look. It ends when its channel closes.
+    Process(Process),
     /// That process has ended: nobody knows.
     Nobody,
 }
 
+/// What this process remembers of its own looks.
+#[derive(Default)]
+pub(crate) struct Here(Threads);
+
+/// The way to the process that looks.
+pub(crate) struct Process {
+    channel: OwnedFd,
+    /// Questions so far.
+    asked: u64,
+}
+
 impl OpenSockets {
+    /// This process looks for itself.
+    pub(crate) fn here() -> Self {
+        Self::Here(Here::default())
+    }
+
     /// Starts `program` as the process that looks.
     ///
     /// # Errors
     /// The program cannot be started.
     pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
-        // Copies of sockets come beside the words of an answer.
-        let (answers, theirs) = UnixStream::pair()?;
-        let mut child = Command::new(program)
+        let (channel, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        set_socket_timeout(&channel, Timeout::Send, Some(ASKED_WITHIN))?;
+        Command::new(program)
             .arg(ARGUMENT)
-            .stdin(Stdio::piped())
-            .stdout(OwnedFd::from(theirs))
+            .stdin(theirs)
+            .stdout(Stdio::null())
             // A key that ends the daemon does not end it first.
             .process_group(0)
             .spawn()?;
-        let questions = child.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
-        Ok(Self::Process { questions, answers })
+        Ok(Self::Process(Process { channel, asked: 0 }))
     }
 
     /// The cookies of all sockets that any process has open; `attached` are processes that surely
-    /// have some.
+    /// have some. Waits for six seconds at most.
     ///
     /// # Errors
-    /// A process may not be looked at that could have one, or the process that looks has ended.
-    /// Then nothing is known, and nothing may be taken for closed.
+    /// A process may not be looked at that could have one, or cannot be now; there was not the
+    /// time; or the process that looks has ended. Then nothing is known, and nothing may be taken
+    /// for closed.
     pub(crate) fn cookies(
         &mut self,
         attached: impl IntoIterator<Item = u32>,
     ) -> io::Result<BTreeSet<u64>> {
         let looked = match self {
-            Self::Here => look()?,
-            Self::Process { questions, answers } => {
-                questions.write_all(&[QUESTION])?;
-                Looked { cookies: words(answers)?, unseen: words(answers)? }
-            }
+            Self::Here(Here(threads)) => look(threads, Instant::now() + LOOKED_WITHIN)?,
+            Self::Process(process) => process.cookies(LOOKED_WITHIN)?,
             Self::Nobody => return Err(ErrorKind::BrokenPipe.into()),
         };
         match attached.into_iter().any(|pid| looked.unseen.contains(&u64::from(pid))) {
@@ -105,98 +122,152 @@ impl OpenSockets {
 
     /// Copies of the TCP sockets that have no connection in the kernel and that these processes
     /// have open, [`COPIED_MAX`] processes at most: `each` gets the process's number and the copy,
-    /// before the next is made, and says whether it wants more. It may get some more anyway: only
-    /// it knows how they are to be closed. None are made after `until`.
+    /// and only it knows how that is to be closed. None are made after `until`; some of an earlier
+    /// question may come as well, where its answer was late.
     ///
     /// # Errors
-    /// The process that looks has ended, or a copy was lost on its way.
+    /// The process that looks has ended, or is late.
     pub(crate) fn copies(
         &mut self,
         pids: &[u32],
         until: Instant,
-        mut each: impl FnMut(u32, OwnedFd) -> bool,
+        mut each: impl FnMut(u32, OwnedFd),
     ) -> io::Result<()> {
         let pids = &pids[..pids.len().min(COPIED_MAX)];
+        if Instant::now() >= until {
+            return Ok(());
+        }
         match self {
-            Self::Here => {
-                let mut wants_more = true;
-                for &pid in pids {
-                    copies_of(pid, until, |copy| {
-                        wants_more = wants_more && each(pid, copy);
-                        Ok(wants_more)
-                    })?;
+            Self::Here(Here(threads)) => {
+                let (sender, copies) = channel();
+                let (threads, pids) = (threads.clone(), pids.to_vec());
+                let look = move || {
+                    let end = sender.clone();
+                    threads.walk(pids, until, move |pid, goes_on| {
+                        copies_of(pid, goes_on, |copy| sender.send(Some((pid, copy))).is_ok());
+                    });
+                    let _ = end.send(None);
+                };
+                std::thread::Builder::new().name("look".to_owned()).spawn(look)?;
+                while let Ok(Some((pid, copy))) = copies.recv() {
+                    each(pid, copy);
                 }
                 Ok(())
             }
-            Self::Process { questions, answers } => {
-                let mut question = vec![COPIES];
-                let left = |until: Instant| until.saturating_duration_since(Instant::now());
-                let words = [left(until).as_millis() as u64, pids.len() as u64].into_iter();
-                let words = words.chain(pids.iter().map(|pid| u64::from(*pid)));
-                question.extend(words.flat_map(u64::to_le_bytes));
-                let give_up = until + ANSWERED_WITHIN;
-                let mut asked = questions.write_all(&question);
-                // To the end in any case, or the next answer would be the rest of this one.
-                while asked.is_ok() {
-                    // No time at all would be for ever.
-                    let wait = left(give_up).max(Duration::from_millis(1));
-                    answers.set_read_timeout(Some(wait))?;
-                    match receive_copy(answers) {
-                        Ok(Some((pid, copy))) => _ = each(pid, copy),
-                        Ok(None) => {
-                            answers.set_read_timeout(None)?;
-                            return Ok(());
-                        }
-                        // The word has come whole: there was no descriptor for what it is about.
-                        Err(error) if error.kind() == ErrorKind::InvalidData => {}
-                        Err(error) => asked = Err(error),
-                    }
-                }
-                *self = Self::Nobody;
-                asked
-            }
+            Self::Process(process) => process.copies(pids, until, each),
             Self::Nobody => Err(ErrorKind::BrokenPipe.into()),
         }
     }
 
-    /// Whether the process that looks has ended since the last call. It says nothing unasked, so
-    /// what can be read is its end.
+    /// Whether the process that looks has ended since the last call. What else can be read is an
+    /// answer that was too late.
     pub(crate) fn has_just_ended(&mut self) -> bool {
-        let Self::Process { answers, .. } = self else { return false };
-        let has_ended = sys::poll::wait_readable(answers.as_fd(), Nanos::ZERO);
+        let Self::Process(process) = self else { return false };
+        let has_ended = process.throw_late_away();
         if has_ended {
             *self = Self::Nobody;
         }
         has_ended
     }
 
-    /// Readable when it has ended.
+    /// Readable when it has ended, or has answered late.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Process { answers, .. } => Some(answers.as_fd()),
-            Self::Here | Self::Nobody => None,
+            Self::Process(process) => Some(process.channel.as_fd()),
+            Self::Here(_) | Self::Nobody => None,
         }
     }
 }
 
-/// A count and that many words.
-fn words(from: &mut impl Read) -> io::Result<BTreeSet<u64>> {
-    match word(from)? {
-        NOT_WHOLE => Err(ErrorKind::PermissionDenied.into()),
-        count if count > WORDS_MAX => Err(ErrorKind::InvalidData.into()),
-        count => (0..count).map(|_| word(from)).collect(),
+impl Process {
+    fn cookies(&mut self, within: Duration) -> io::Result<Looked> {
+        let give_up = Instant::now() + within + ANSWERED_WITHIN;
+        let number = self.ask(What::Cookies, within)?;
+        let mut looked = Looked::default();
+        loop {
+            match self.next_part(give_up)? {
+                (_, Part::Copy(_, copy)) => close_aside(copy),
+                (of, _) if of != number => {}
+                (_, Part::Cookies(some)) => looked.cookies.extend(some),
+                (_, Part::Unseen(some)) => looked.unseen.extend(some),
+                (_, Part::NoCopy) => {}
+                (_, Part::End) => return Ok(looked),
+                (_, Part::NotWhole) => return Err(ErrorKind::PermissionDenied.into()),
+            }
+            if looked.cookies.len() + looked.unseen.len() > COOKIES_MAX {
+                return Err(ErrorKind::InvalidData.into());
+            }
+        }
+    }
+
+    fn copies(
+        &mut self,
+        pids: &[u32],
+        until: Instant,
+        mut each: impl FnMut(u32, OwnedFd),
+    ) -> io::Result<()> {
+        let within = until.saturating_duration_since(Instant::now());
+        let number = self.ask(What::Copies(pids.to_vec()), within)?;
+        loop {
+            match self.next_part(until + ANSWERED_WITHIN)? {
+                // Of an earlier question, too: it is a socket of that process all the same.
+                (_, Part::Copy(pid, copy)) => each(pid, copy),
+                (of, Part::End | Part::NotWhole) if of == number => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks: the number of the question.
+    fn ask(&mut self, what: What, within: Duration) -> io::Result<u64> {
+        self.asked += 1;
+        let number = self.asked;
+        Question { number, within, what }.send(self.channel.as_fd())?;
+        Ok(number)
+    }
+
+    /// The next part of an answer; waits for it.
+    ///
+    /// # Errors
+    /// None has come in time, or the process has ended.
+    fn next_part(&self, give_up: Instant) -> io::Result<(u64, Part)> {
+        loop {
+            let left = give_up.saturating_duration_since(Instant::now());
+            let wait = Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+            if left.is_zero() || !sys::poll::wait_readable(self.channel.as_fd(), wait) {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            match Part::receive(self.channel.as_fd()) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                received => return received,
+            }
+        }
+    }
+
+    /// Throws away what nobody has waited for; whether the process has ended.
+    fn throw_late_away(&self) -> bool {
+        for _ in 0..LATE_MAX {
+            match Part::receive(self.channel.as_fd()) {
+                Ok((_, Part::Copy(_, copy))) => close_aside(copy),
+                Ok(_) => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        false
     }
 }
 
-fn word(from: &mut impl Read) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    from.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+/// Closes a socket of somebody's, for which one may have to wait. Hardly ever: only where an answer
+/// was late.
+fn close_aside(copy: OwnedFd) {
+    let close = std::thread::Builder::new().name("closer".to_owned());
+    // Without a thread it is closed here.
+    let _ = close.spawn(move || drop(copy));
 }
 
 /// What the process does that looks: answers until nobody asks any more.
 pub(crate) fn serve() -> ExitCode {
-    // Who ends all of the daemon's processes means the daemon; this one ends with its pipe.
+    // Who ends all of the daemon's processes means the daemon; this one ends with its channel.
     let signals = [Signal::HUP, Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2];
     let _held_back = SignalFd::new(&signals);
     confinement::begin(&[], None);
@@ -204,123 +275,42 @@ pub(crate) fn serve() -> ExitCode {
         eprintln!("calistod: {error}");
         return ExitCode::FAILURE;
     }
-    let out = io::stdout();
-    let give = |pid, copy: OwnedFd| send_copy(out.as_fd(), pid, copy.as_fd());
-    match answer(io::stdin().lock(), out.lock(), give) {
+    match io::stdin().as_fd().try_clone_to_owned().and_then(answer) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn answer(
-    mut questions: impl Read,
-    mut answers: impl Write,
-    mut give: impl FnMut(u32, OwnedFd) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut question = [0];
-    while questions.read(&mut question)? > 0 {
-        if question[0] == COPIES {
-            let milliseconds = word(&mut questions)?.min(WITHIN_MAX.as_millis() as u64);
-            let until = Instant::now() + Duration::from_millis(milliseconds);
-            let count = word(&mut questions)?.min(COPIED_MAX as u64);
-            for _ in 0..count {
-                let pid = u32::try_from(word(&mut questions)?).unwrap_or(0);
-                copies_of(pid, until, |copy| give(pid, copy).map(|()| true))?;
-            }
-            answers.write_all(&NO_MORE.to_le_bytes())?;
-            answers.flush()?;
-            continue;
-        }
-        let answer = match look() {
-            Ok(Looked { cookies, unseen }) => {
-                let counted = [&cookies, &unseen].map(|words| (words.len() as u64, words));
-                let words = counted
-                    .into_iter()
-                    .flat_map(|(count, words)| std::iter::once(count).chain(words.iter().copied()));
-                words.flat_map(u64::to_le_bytes).collect()
-            }
-            Err(_) => NOT_WHOLE.to_le_bytes().to_vec(),
-        };
-        answers.write_all(&answer)?;
-        answers.flush()?;
-    }
-    Ok(())
-}
-
-/// What was found.
-struct Looked {
-    /// Of all sockets that are open in processes that may be looked at.
-    cookies: BTreeSet<u64>,
-    /// Processes that may not, and are older than this one.
-    unseen: BTreeSet<u64>,
-}
-
-/// Looks at every process.
-///
-/// # Errors
-/// One may not be looked at that is younger than this one: it may have any socket that was opened
-/// here. One that is older has none unless it was passed one, or is attached.
-fn look() -> io::Result<Looked> {
-    let (mut cookies, mut unseen) = (BTreeSet::new(), BTreeSet::new());
-    // Where processes of others are hidden (proc(5): hidepid), the first one is.
-    fs::metadata("/proc/1")?;
-    let own = started(std::process::id())?;
-    for process in fs::read_dir("/proc")?.flatten() {
-        let pid = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-        let Some(pid) = pid else { continue };
-        match cookies_of(pid, &process.path().join("fd"), &mut cookies) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                if unless_gone(started(pid))?.is_some_and(|at| at >= own) {
-                    return Err(error);
+fn answer(channel: OwnedFd) -> io::Result<()> {
+    let channel = Arc::new(channel);
+    // Whoever keeps a thread from all processes' sockets keeps none from those of programs that are
+    // attached.
+    let [of_all, of_some] = [(); 2].map(|()| Threads::default());
+    while let Some(Question { number, within, what }) = Question::receive(channel.as_fd())? {
+        let (until, to) = (Instant::now() + within, channel.as_fd());
+        match what {
+            What::Cookies => match look(&of_all, until) {
+                Ok(Looked { cookies, unseen }) => {
+                    let [cookies, unseen] = [cookies, unseen].map(Vec::from_iter);
+                    Part::send_all(Part::Cookies, &cookies, to, number)?;
+                    Part::send_all(Part::Unseen, &unseen, to, number)?;
+                    Part::End.send(to, number)?;
                 }
-                unseen.insert(u64::from(pid));
+                Err(_) => Part::NotWhole.send(to, number)?,
+            },
+            What::Copies(pids) => {
+                let way = Arc::clone(&channel);
+                // The thread closes its own, which may take its time as well.
+                of_some.walk(pids, until, move |pid, goes_on| {
+                    copies_of(pid, goes_on, |copy| {
+                        Part::Copy(pid, copy).send(way.as_fd(), number).is_ok()
+                    });
+                });
+                Part::End.send(to, number)?;
             }
-            Err(error) => return Err(error),
         }
     }
-    Ok(Looked { cookies, unseen })
-}
-
-/// Adds the cookies of the sockets of a process, whose descriptors are listed in `folder`.
-fn cookies_of(pid: u32, folder: &Path, cookies: &mut BTreeSet<u64>) -> io::Result<()> {
-    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
-    let Some(entries) = unless_gone(fs::read_dir(folder))? else { return Ok(()) };
-    let holder = pidfd_open(number, PidfdFlags::empty()).map_err(io::Error::from);
-    let Some(holder) = unless_gone(holder)? else { return Ok(()) };
-    for entry in entries.flatten() {
-        let Some(target) = unless_gone(fs::read_link(entry.path()))? else { continue };
-        let is_socket = target.as_os_str().as_encoded_bytes().starts_with(b"socket:");
-        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let Some(number) = number.filter(|_| is_socket) else { continue };
-        let copy = pidfd_getfd(&holder, number, PidfdGetfdFlags::empty());
-        let Some(copy) = unless_gone(copy.map_err(io::Error::from))? else { continue };
-        cookies.extend(sys::socket::cookie_of(copy.as_fd()));
-    }
     Ok(())
-}
-
-/// When a process began, in clock ticks since the machine did (proc_pid_stat(5), field 22).
-fn started(pid: u32) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name stands in brackets and may hold anything, brackets too.
-    let (_, fields) = text.rsplit_once(')').ok_or(ErrorKind::InvalidData)?;
-    let field = fields.split_whitespace().nth(19).and_then(|field| field.parse().ok());
-    field.ok_or(ErrorKind::InvalidData.into())
-}
-
-/// Nothing for a process or a descriptor that has ended meanwhile: it has nothing open.
-///
-/// # Errors
-/// Whatever else went wrong.
-fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::SRCH | Errno::BADF) => Ok(None),
-            _ => Err(error),
-        },
-    }
 }
 
 #[cfg(test)]

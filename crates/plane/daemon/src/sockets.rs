@@ -10,6 +10,7 @@ mod answer;
 mod app;
 mod apps;
 mod beside_kernel;
+pub(crate) mod budget;
 mod claimed;
 pub(crate) mod closer;
 mod control_groups;

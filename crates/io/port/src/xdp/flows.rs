@@ -115,6 +115,26 @@ impl Flows {
         }
     }
 
+    /// Packets of all flows go to the kernel again.
+    ///
+    /// # Errors
+    /// The map cannot be read or changed: some may be left.
+    pub fn clear(&self) -> Result<(), SysError> {
+        let failed = |errno| SysError::new("give up packets of all connections", errno, "");
+        let mut next = self.map.next_key(None).map_err(failed)?;
+        // Bounded: who adds some meanwhile adds no more than there can be.
+        for _ in 0..=2 * Self::ENTRIES_MAX {
+            let Some(key) = next else { break };
+            // Behind one that is gone the kernel would start over.
+            next = self.map.next_key(Some(&key)).map_err(failed)?;
+            match self.map.delete(&key) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        Ok(())
+    }
+
     /// Whether `flow` was added.
     ///
     /// # Errors
@@ -134,6 +154,20 @@ impl AsFd for Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_flows_are_given_back_at_once() {
+        let flows = Flows::create().expect("the tests of XDP run as root");
+        let flow = |port: u16| Flow {
+            protocol: Protocol::Tcp,
+            local: SocketAddr::from(([10, 0, 0, 1], 80)),
+            remote: SocketAddr::from(([10, 0, 0, 2], port)),
+        };
+        (1..=500).for_each(|port| flows.add(flow(port)).expect("there is room"));
+        flows.clear().expect("it is ours");
+        assert!((1..=500).all(|port| !flows.contains(flow(port)).expect("it can be read")));
+        flows.clear().expect("nothing is left to clear");
+    }
 
     #[test]
     fn a_key_differs_in_each_part_of_a_flow() {

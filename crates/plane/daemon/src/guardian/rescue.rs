@@ -7,7 +7,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -20,10 +19,12 @@ use sys::{clock, socket_options};
 
 use super::counts::Counts;
 use super::held::{Held, Member};
+use super::leave::{leave_all_to_kernel, leave_to_kernel};
 use super::mapped::{Mapped, in_turn};
 use super::process::say;
-use crate::apps::{Claims, GIVEN_BYTES_MAX};
+use crate::apps::GIVEN_BYTES_MAX;
 use crate::open_sockets::OpenSockets;
+use crate::sockets::budget::Budget;
 use crate::sockets::closer::Closer;
 use crate::sockets::raw_segments::RawSegments;
 use crate::sockets::successor::{
@@ -34,11 +35,12 @@ use crate::sockets::tell::tell;
 /// For descriptors, and for programs in the middle of a copy, nobody waits after this.
 const ALL_WITHIN: Duration = Duration::from_secs(5);
 
-/// What does not stand after this is lost: the next daemon waits for ten seconds.
+/// What does not stand after this is lost: its peers have waited for long enough, and so has the
+/// next daemon.
 const DONE_WITHIN: Duration = Duration::from_secs(8);
 
-/// For the descriptors of one application nobody looks longer than this.
-const COPIED_WITHIN: Duration = Duration::from_secs(1);
+/// For the descriptors of one user's applications nobody looks longer than this in all.
+const USER_COPIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The programs of one user get so long to end the copies that they are in the middle of.
 const USER_SEIZED_WITHIN: Duration = Duration::from_millis(500);
@@ -105,6 +107,7 @@ pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegment
         until: begun + ALL_WITHIN,
         done_until: begun + DONE_WITHIN,
         waited: BTreeMap::new(),
+        looking: Budget::new(USER_COPIED_WITHIN),
         counts: Counts::default(),
         closer,
     };
@@ -119,26 +122,17 @@ pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegment
         mapped.memory.end(DetachReason::DaemonGone.number());
     }
     drop(mapped);
+    let stood = begun.elapsed().as_millis();
+    // To detach a program from an interface takes as long as others have the kernel's lock of all
+    // interfaces (seen: 20 s), and nobody's packets are to wait for that.
+    leave_all_to_kernel(&held);
     held.let_go_of_interfaces();
     let took = begun.elapsed().as_millis();
-    say(format_args!("the daemon has died: {counts}, {took} ms"));
+    say(format_args!(
+        "the daemon has died: {counts}, {stood} ms; the interfaces are free after {took} ms"
+    ));
     // The last close of a connection may wait for its peer, but not at the end of a process.
     std::mem::forget(closer);
-}
-
-/// Destinations are no longer taken blindly: datagrams are the kernel's at once, and of a TCP
-/// destination each packet for which it has a connection. The rest is dropped by queues that nobody
-/// empties, until all connections stand.
-fn leave_to_kernel(held: &Held) {
-    for interface in &held.interfaces {
-        let Ok(all) = interface.ours().list() else { continue };
-        let (udp, tcp) = all.into_iter().partition(|one| one.protocol == Protocol::Udp);
-        Claims::new(vec![Arc::clone(interface)], tcp).leave_connections();
-        for destination in Vec::from_iter(udp) {
-            // An interface that is gone takes nothing any more.
-            let _ = interface.ours().remove(destination);
-        }
-    }
 }
 
 pub(super) struct Rescue<'a> {
@@ -149,6 +143,8 @@ pub(super) struct Rescue<'a> {
     done_until: Instant,
     /// By user: how long its programs have been waited for.
     waited: BTreeMap<u32, Duration>,
+    /// How long their descriptors may be looked for.
+    looking: Budget,
     pub(super) counts: Counts,
     /// Closes programs' sockets, which may take as long as they like. It is to be soon: a set of
     /// epoll has a file until its last copy is closed.
@@ -213,8 +209,9 @@ impl Rescue<'_> {
         pids.sort_unstable();
         pids.dedup();
         let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
-        let until = self.until.min(Instant::now() + COPIED_WITHIN);
-        let (Self { held, looker, closer, .. }, uid) = (self, mapped.app.uid);
+        let (uid, begun) = (mapped.app.uid, Instant::now());
+        let until = self.until.min(begun + self.looking.left(uid));
+        let Self { held, looker, closer, .. } = self;
         let asked = looker.copies(&pids, until, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
             // Only of a process that lives after its descriptor was copied is it known whose it is.
@@ -225,12 +222,12 @@ impl Rescue<'_> {
                 } else if let Some((slot, heritage)) = wanted.remove(&cookie) {
                     let holders = vec![pid];
                     found.insert(cookie, Candidate { slot, cookie, heritage, socket, holders });
-                    return Instant::now() < until;
+                    return;
                 }
             }
             closer.close(uid, socket);
-            Instant::now() < until
         });
+        self.looking.spend(uid, begun.elapsed());
         if let Err(error) = asked {
             let what = "the descriptors of application";
             say(format_args!("{what} {number} are not known: {error}"));

@@ -1,33 +1,114 @@
 //! Sockets of this process and of another, found by whichever process looks.
 
+use std::fs;
 use std::net::UdpSocket;
 
 use super::*;
+
+/// A process that looks, as a thread of this one: `act` does what that does with its channel.
+fn beside(
+    act: impl FnOnce(OwnedFd) + Send + 'static,
+) -> (OpenSockets, std::thread::JoinHandle<()>) {
+    let (channel, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .expect("descriptors are left");
+    let asked = std::thread::spawn(move || act(theirs));
+    (OpenSockets::Process(Process { channel, asked: 0 }), asked)
+}
+
+fn tcp_socket() -> OwnedFd {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+    socket.expect("descriptors are left")
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
 
 #[test]
 fn an_open_socket_is_found_and_a_closed_one_is_not() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is up");
     let cookie = sys::socket::cookie_of(socket.as_fd()).expect("every socket has one");
-    assert!(OpenSockets::Here.cookies([]).expect("it is here").contains(&cookie));
+    assert!(OpenSockets::here().cookies([]).expect("it is here").contains(&cookie));
     drop(socket);
-    assert!(!OpenSockets::Here.cookies([]).expect("it is here").contains(&cookie));
+    assert!(!OpenSockets::here().cookies([]).expect("it is here").contains(&cookie));
 }
 
 #[test]
 fn each_question_has_its_answer_in_the_order_of_questions() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is up");
     let cookie = sys::socket::cookie_of(socket.as_fd()).expect("every socket has one");
-    let mut answers = Vec::new();
-    let none = |_, _| panic!("nobody has asked for copies");
-    answer([QUESTION; 2].as_slice(), &mut answers, none).expect("memory is written");
-    let mut answers = answers.as_slice();
+    let (mut asked, answering) = beside(|channel| answer(channel).expect("it is asked"));
     for _ in 0..2 {
-        let cookies = words(&mut answers).expect("they come first");
-        let unseen = words(&mut answers).expect("and who could not be looked at");
-        assert!(!unseen.contains(&u64::from(std::process::id())));
+        let cookies = asked.cookies([]).expect("they are all here");
         assert!(cookies.contains(&cookie));
     }
-    assert!(answers.is_empty());
+    assert!(!asked.has_just_ended(), "nothing is left of the answers");
+    drop(asked);
+    answering.join().expect("it ends when nobody asks any more");
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_not_taken_for_the_next_one() {
+    let (late, go) = channel::<()>();
+    let (mut asked, answering) = beside(move |channel| {
+        let question = || Question::receive(channel.as_fd()).expect("a question");
+        let first = question().expect("the first");
+        go.recv().expect("the test goes on");
+        let to = channel.as_fd();
+        Part::Cookies(vec![1]).send(to, first.number).expect("it is heard");
+        Part::Copy(7, tcp_socket()).send(to, first.number).expect("it is heard");
+        Part::End.send(to, first.number).expect("it is heard");
+        let second = question().expect("the second");
+        Part::Cookies(vec![2]).send(to, second.number).expect("it is heard");
+        Part::End.send(to, second.number).expect("it is heard");
+        assert!(question().is_none(), "nobody asks any more");
+    });
+    let OpenSockets::Process(process) = &mut asked else { panic!("it is one") };
+    process.ask(What::Cookies, Duration::ZERO).expect("it is asked");
+    let late_part = process.next_part(Instant::now() + Duration::from_millis(20));
+    assert_eq!(late_part.expect_err("none is there").kind(), ErrorKind::TimedOut);
+    late.send(()).expect("it waits");
+    assert_eq!(asked.cookies([]).expect("the second answer"), BTreeSet::from([2]));
+    drop(asked);
+    answering.join().expect("it does not panic");
+}
+
+#[test]
+fn what_nobody_waits_for_is_no_end_and_is_thrown_away() {
+    let (mut asked, answering) = beside(|channel| {
+        Part::End.send(channel.as_fd(), 7).expect("there is room");
+        Part::Copy(7, tcp_socket()).send(channel.as_fd(), 7).expect("there is room");
+        assert!(Question::receive(channel.as_fd()).expect("an end").is_none());
+    });
+    let readable = asked.descriptor().expect("it lives").try_clone_to_owned();
+    let readable = readable.expect("descriptors are left");
+    assert!(sys::poll::wait_readable(readable.as_fd(), Nanos::FAR_FUTURE));
+    let begun = Instant::now();
+    let mut is_quiet = false;
+    while !is_quiet {
+        assert!(!asked.has_just_ended() && begun.elapsed() < Duration::from_secs(60));
+        is_quiet = !sys::poll::wait_readable(readable.as_fd(), Nanos::from_millis(10));
+    }
+    drop((asked, readable));
+    answering.join().expect("it does not panic");
+}
+
+#[test]
+fn a_process_that_does_not_answer_keeps_nobody_for_ever_and_is_asked_again() {
+    let (mut asked, answering) = beside(|channel| {
+        while Question::receive(channel.as_fd()).expect("a question or the end").is_some() {}
+    });
+    for _ in 0..2 {
+        let until = Instant::now() + Duration::from_millis(10);
+        let failed = asked.copies(&[1], until, |_, _| panic!("nobody gives any"));
+        assert_eq!(failed.map_err(|error| error.kind()), Err(ErrorKind::TimedOut));
+    }
+    let OpenSockets::Process(process) = &mut asked else { panic!("it is still one") };
+    let failed = process.cookies(Duration::ZERO).expect_err("it says nothing");
+    assert_eq!(failed.kind(), ErrorKind::TimedOut);
+    drop(asked);
+    answering.join().expect("it does not panic");
 }
 
 #[test]
@@ -57,12 +138,12 @@ fn who_may_not_look_at_a_younger_process_knows_of_no_socket_that_it_is_closed() 
     }
     let looked = std::thread::spawn(|| {
         confine::enter(&confine::Rights {
-            calls: &[confine::Calls::Files, confine::Calls::Descriptors],
+            calls: &[confine::Calls::Files, confine::Calls::Descriptors, confine::Calls::Threads],
             reads: &["/proc"],
             ..confine::Rights::NOTHING
         })
         .expect("root may give up rights");
-        look().map(|looked| looked.cookies)
+        look(&Threads::default(), soon()).map(|looked| looked.cookies)
     });
     let looked = looked.join().expect("it does not panic");
     other.kill().and_then(|()| other.wait()).expect("it is ours");
@@ -71,48 +152,28 @@ fn who_may_not_look_at_a_younger_process_knows_of_no_socket_that_it_is_closed() 
 
 #[test]
 fn an_attached_process_that_may_not_be_looked_at_leaves_everything_open() {
-    let (mut here, first) = (OpenSockets::Here, 1);
-    let is_unseen = look().expect("root may").unseen.contains(&u64::from(first));
+    let (mut here, first) = (OpenSockets::here(), 1);
+    let is_unseen =
+        look(&Threads::default(), soon()).expect("root may").unseen.contains(&u64::from(first));
     assert_eq!(here.cookies([first]).is_err(), is_unseen);
 }
 
 #[test]
 fn a_copy_of_a_socket_comes_with_its_process_and_is_that_socket() {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::STREAM,
-        None,
-    );
-    let socket = socket.expect("descriptors are left");
+    let socket = tcp_socket();
     let cookie = |socket: &OwnedFd| sys::socket::cookie_of(socket.as_fd()).expect("a socket");
     let own = std::process::id();
-    let (ours, theirs) = UnixStream::pair().expect("descriptors are left");
-    let asked_for = |milliseconds: u64| {
-        let words = [milliseconds, 1, own.into()].map(u64::to_le_bytes);
-        [[COPIES].as_slice(), words.as_flattened()].concat()
-    };
-    let mut late = Vec::new();
-    let none = |_, _| panic!("its time is over");
-    answer(asked_for(0).as_slice(), &mut late, none).expect("memory is written");
-    assert_eq!(late, NO_MORE.to_le_bytes(), "no more than that there are none");
-    let question = asked_for(10_000);
-    let out = theirs.try_clone().expect("descriptors are left");
-    let asked = std::thread::spawn(move || {
-        let give = |pid, copy: OwnedFd| send_copy(theirs.as_fd(), pid, copy.as_fd());
-        answer(question.as_slice(), out, give)
-    });
-    let mut found = false;
-    while let Some((pid, copy)) = receive_copy(&ours).expect("an answer") {
-        found |= pid == own && cookie(&copy) == cookie(&socket);
+    let (mut process, answering) = beside(|channel| answer(channel).expect("it is asked"));
+    for asked in [&mut process, &mut OpenSockets::here()] {
+        let late = asked.copies(&[own], Instant::now(), |_, _| panic!("its time is over"));
+        late.expect("nobody is asked");
+        let mut found = 0;
+        let given = asked.copies(&[own], soon(), |pid, copy| {
+            found += usize::from(pid == own && cookie(&copy) == cookie(&socket));
+        });
+        given.expect("an answer");
+        assert_eq!(found, 1);
     }
-    asked.join().expect("it does not panic").expect("it is answered");
-    assert!(found);
-    let mut here = 0;
-    OpenSockets::Here
-        .copies(&[own], Instant::now() + WITHIN_MAX, |_, _| {
-            here += 1;
-            false
-        })
-        .expect("it is here");
-    assert_eq!(here, 1, "who has enough gets no more");
+    drop(process);
+    answering.join().expect("it does not panic");
 }

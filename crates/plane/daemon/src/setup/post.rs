@@ -69,7 +69,7 @@ impl Post {
         // While nobody can speak to this process yet.
         let open_sockets = match config.confine {
             true => OpenSockets::start(std::env::current_exe().map_err(cannot_look)?),
-            false => Ok(OpenSockets::Here),
+            false => Ok(OpenSockets::here()),
         };
         let open_sockets = open_sockets.map_err(cannot_look)?;
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use stack::Command;
 
+use super::super::budget::Budget;
 use super::super::names::SlotKey;
 use super::super::records::What;
 use super::super::successor::follows;
@@ -29,8 +30,8 @@ use crate::open_sockets::OpenSockets;
 /// end.
 const ALL_WITHIN: Duration = Duration::from_secs(5);
 
-/// For the descriptors of one application nobody looks longer than this.
-const COPIED_WITHIN: Duration = Duration::from_secs(1);
+/// For the descriptors of one user's applications nobody looks longer than this in all.
+const USER_COPIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Connections that are under way at once: none is answered by anybody for longer than these take.
 const BATCH: usize = 32;
@@ -59,6 +60,14 @@ struct Candidate {
     holders: Vec<u32>,
 }
 
+/// Time that went to users so far.
+struct Spent {
+    /// Looking for descriptors: what is left.
+    looking: Budget,
+    /// Waiting for programs in the middle of a copy.
+    waited: BTreeMap<u32, Duration>,
+}
+
 impl SocketTable {
     /// Gives all connections to the kernel that it can go on with.
     pub(crate) fn give_to_kernel(&mut self, claims: &mut Claims, processes: &dyn Processes) {
@@ -74,9 +83,9 @@ impl SocketTable {
         // It is asked while the table changes.
         let mut looker =
             std::mem::replace(&mut self.table_config.open_sockets, OpenSockets::Nobody);
-        let mut waited = BTreeMap::new();
+        let mut spent = Spent { looking: Budget::new(USER_COPIED_WITHIN), waited: BTreeMap::new() };
         for app in self.in_turn() {
-            self.give_app(app, &mut looker, claims, processes, until, &mut waited);
+            self.give_app(app, &mut looker, claims, processes, until, &mut spent);
         }
         self.table_config.open_sockets = looker;
         self.give_orphans(claims);
@@ -113,7 +122,7 @@ impl SocketTable {
         claims: &mut Claims,
         processes: &dyn Processes,
         until: Instant,
-        waited: &mut BTreeMap<u32, Duration>,
+        spent: &mut Spent,
     ) {
         let Some(app) = self.apps.get(number) else { return };
         let region = app.region();
@@ -133,7 +142,8 @@ impl SocketTable {
         self.count_kept(Event::HandOverLibrary, deaf);
         self.count_kept(Event::HandOverLocal, local);
         let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
-        let copied_until = until.min(Instant::now() + COPIED_WITHIN);
+        let begun = Instant::now();
+        let copied_until = until.min(begun + spent.looking.left(user));
         let asked = looker.copies(&pids, copied_until, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
             // Only of a process that lives after its descriptor was copied is it known whose it is.
@@ -145,20 +155,20 @@ impl SocketTable {
                     let app = number;
                     let candidate = Candidate { place, app, generation, cookie, socket, holders };
                     found.insert(cookie, candidate);
-                    return Instant::now() < until;
+                    return;
                 }
             }
             // It may be connected by now, and linger.
             self.close_later(user, socket);
-            Instant::now() < until
         });
+        spent.looking.spend(user, begun.elapsed());
         let mut found = found.into_values();
         loop {
             let batch: Vec<Candidate> = found.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 break;
             }
-            self.give_batch(batch, claims, processes, until, waited.entry(user).or_default());
+            self.give_batch(batch, claims, processes, until, spent.waited.entry(user).or_default());
         }
         if let Err(error) = asked {
             tracing::warn!(

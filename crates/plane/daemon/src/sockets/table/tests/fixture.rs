@@ -43,7 +43,7 @@ impl Fixture {
             names: Vec::new(),
             mtu: 1500,
             counters: Arc::default(),
-            open_sockets: OpenSockets::Here,
+            open_sockets: OpenSockets::here(),
             guardian: None,
         });
         let socket_table = socket_table.expect("netlink is there");
