@@ -3,13 +3,21 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process,
+    pidfd_getfd, pidfd_open, prlimit,
+};
 use testbed::Side;
 use whole::{
-    Accelerated, Random, TIMEOUT, Talks, install, kernel_retransmissions, project, run, wait_for,
+    Accelerated, Program, Random, TIMEOUT, Talks, binary, install, kernel_retransmissions, project,
+    run, wait_for,
 };
 
 use crate::sockets_death::{PORT, end_by, guardian_of, kill, serve, start_again, starter_of};
@@ -230,4 +238,57 @@ fn what_died_on_its_way_to_a_peer_is_sent_again_at_once_and_not_by_a_timer_of_th
         echo(&mut stream);
         server.kill();
     }
+}
+
+/// Copies of what keeps the interfaces' programs and queues: links, maps, and sockets of AF_XDP.
+fn keeping_interfaces(guardian: Pid) -> Vec<OwnedFd> {
+    let process = pidfd_open(guardian, PidfdFlags::empty()).expect("it lives");
+    let folder = format!("/proc/{}/fd", guardian.as_raw_nonzero());
+    let is_meant = |target: &str, copy: &OwnedFd| {
+        let is_xdp = || socket_domain(copy).is_ok_and(|domain| domain == AddressFamily::XDP);
+        target.starts_with("anon_inode:bpf") || (target.starts_with("socket:") && is_xdp())
+    };
+    let entries = std::fs::read_dir(folder).expect("it lives").flatten();
+    let copies = entries.filter_map(|entry| {
+        let target = std::fs::read_link(entry.path()).ok()?;
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let copy = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok()?;
+        is_meant(target.to_str()?, &copy).then_some(copy)
+    });
+    copies.collect()
+}
+
+#[test]
+fn new_connections_are_the_kernels_although_an_interface_cannot_be_let_go_of() {
+    let mut accelerated = Accelerated::start();
+    let server = serve(&accelerated, "epoll");
+    let here = SocketAddr::from((accelerated.here().ipv4(), PORT));
+    let mut talks = Talks::connect(accelerated.there(), 5, here);
+    talks.echo(1000);
+    // As if the kernel were slow to detach the program.
+    let kept = keeping_interfaces(guardian_of(accelerated.daemon().pid()));
+    assert!(kept.len() >= 4, "a link, three maps and sockets: {kept:?}");
+    kill(&mut accelerated, 5);
+    let mut more = Talks::connect(accelerated.there(), 5, here);
+    more.echo(1000);
+    talks.echo(1000);
+    drop(kept);
+    more.end();
+    talks.end();
+    server.kill();
+}
+
+#[test]
+fn a_daemon_that_cannot_begin_has_not_died() {
+    let accelerated = Accelerated::start();
+    let folder = accelerated.daemon().folder().to_owned();
+    accelerated.daemon().calisto("down");
+    let file = folder.join("no-socket");
+    std::fs::write(&file, "").expect("the folder is ours");
+    let mut command: Command = accelerated.here().command(binary("calistod"));
+    command.arg("--config").arg(folder.join("calisto.toml"));
+    command.args(["--set", &format!("admin_socket={:?}", file.display().to_string())]);
+    let ended = Program::spawn(&mut command).end();
+    assert!(!ended.status.success() && ended.said.contains("is no socket"), "{}", ended.said);
+    assert!(!ended.said.contains("has died"), "{}", ended.said);
 }

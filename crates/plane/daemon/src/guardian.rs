@@ -83,7 +83,7 @@ fn guard() -> io::Result<()> {
                 pulse = Pulse::new(Nanos::from_millis(message.number));
             }
             Kind::Alive => pulse.beat(clock::now()),
-            Kind::Ending => pulse.rest(),
+            Kind::Ending => pulse.end(),
             Kind::Bye => return Ok(()),
             _ => {}
         }

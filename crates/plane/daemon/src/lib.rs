@@ -93,9 +93,16 @@ pub fn run(source: Source) -> Result<(), Failure> {
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     log::start(&config.log).map_err(cannot)?;
-    let Parts { mut event_loop, attach_server, asks, port_reopener } =
-        setup::open(config, guardian.as_ref().map(|(guardian, lock)| (guardian, lock)))?;
-    let asks = asks.with_reloads(reloads);
+    // Before anybody can attach. Whoever fails here has no connections, and tells its guardian.
+    let opened = || {
+        let guardian = guardian.as_ref().map(|(guardian, lock)| (guardian, lock));
+        let parts = setup::open(config, guardian)?;
+        let asks = parts.asks.clone().with_reloads(reloads);
+        let server = admin_socket::serve(&config.admin_socket, asks.clone())?;
+        Ok::<_, Failure>((Parts { asks, ..parts }, server))
+    };
+    let (parts, server) = opened().inspect_err(|_| say_good_bye(guardian.as_ref()))?;
+    let Parts { mut event_loop, attach_server, asks, port_reopener } = parts;
     let port_reopener = port_reopener.start().map_err(cannot)?;
     reload::start(source.clone(), config.clone(), wishes, asks.clone()).map_err(cannot)?;
     let service = Service::connect();
@@ -121,7 +128,6 @@ pub fn run(source: Source) -> Result<(), Failure> {
         Watched::start("attach", serve, end)
     });
     let attach_server = attach_server.transpose().map_err(cannot)?;
-    let server = admin_socket::serve(&config.admin_socket, asks.clone())?;
     log::ready(&config.admin_socket);
     let [ports, job] = [&config.ports.join(", "), config.job().name()];
     service.ready(&format!("ports {ports}, job {job}"), &asks)?;
@@ -155,7 +161,7 @@ pub fn run(source: Source) -> Result<(), Failure> {
     drop(server);
     match is_attach_server_well {
         true => {
-            guardian.iter().for_each(|(guardian, _)| guardian.end());
+            say_good_bye(guardian.as_ref());
             Ok(())
         }
         false => Err(Failure::Said("the thread that talks to applications has died".to_owned())),
@@ -203,6 +209,13 @@ fn guarded(config: &Config) -> Result<Option<(Guardian, Lock)>, Failure> {
 }
 
 /// From now on a panic of this thread is the end of the process at once: what it has must not be
+/// The guardian lets go of everything, and ends.
+fn say_good_bye(guardian: Option<&(Guardian, Lock)>) {
+    if let Some((guardian, _)) = guardian {
+        guardian.end();
+    }
+}
+
 /// dropped in order, because the guardian goes on with it.
 fn end_by_a_panic() {
     let (tell, own) = (std::panic::take_hook(), std::thread::current().id());

@@ -7,8 +7,21 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
-/// A guardian needs no longer.
-const FREE_WITHIN: Duration = Duration::from_secs(10);
+use super::process::say;
+
+/// How a place is waited for.
+#[derive(Clone, Copy)]
+struct Timeouts {
+    /// A guardian needs no longer, as a rule: whoever waits for longer is told what for.
+    quiet: Duration,
+    /// It may have to wait for the kernel before it can let go of an interface. One that has not by
+    /// then is stuck, and service managers wait for ninety seconds.
+    free_within: Duration,
+}
+
+const TIMEOUTS: Timeouts =
+    Timeouts { quiet: Duration::from_secs(10), free_within: Duration::from_secs(60) };
+
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The place of a daemon at one admin socket, which it and its guardian have.
@@ -20,16 +33,37 @@ impl Lock {
     /// One that a living daemon has is left to the look that says so. Where no file can be made
     /// nobody waits.
     pub(crate) fn take(admin_socket: &str) -> Self {
+        Self::take_within(TIMEOUTS, admin_socket, |text| say(format_args!("{text}")))
+    }
+
+    fn take_within(timeouts: Timeouts, admin_socket: &str, mut tell: impl FnMut(String)) -> Self {
         let path = format!("{admin_socket}.guardian");
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let Ok(file) = rustix::fs::open(Path::new(&path), flags, Mode::RUSR | Mode::WUSR) else {
             return Self(None);
         };
-        let begun = Instant::now();
+        let Timeouts { quiet, free_within } = timeouts;
+        let (begun, mut is_told) = (Instant::now(), false);
         while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let has_daemon = UnixStream::connect(admin_socket).is_ok();
-            if has_daemon || begun.elapsed() > FREE_WITHIN {
+            if UnixStream::connect(admin_socket).is_ok() {
                 return Self(None);
+            }
+            let waited = begun.elapsed();
+            if waited > free_within {
+                tell(format!(
+                    "the guardian of the daemon before has not let go of {path} within {} s: going \
+                     on without it; see which process has it (`fuser {path}`)",
+                    free_within.as_secs()
+                ));
+                return Self(None);
+            }
+            if waited > quiet && !is_told {
+                is_told = true;
+                tell(format!(
+                    "waiting for the guardian of the daemon before, which has {path}, for {} s more \
+                     at most",
+                    (free_within - waited).as_secs()
+                ));
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -66,5 +100,25 @@ mod tests {
         assert!(heard.recv_timeout(Duration::from_millis(100)).is_err(), "it waits");
         drop(copy);
         assert!(next.join().expect("it does not panic"));
+    }
+
+    #[test]
+    fn who_waits_says_so_and_who_has_waited_for_long_goes_on_without_the_place() {
+        let name = format!("calisto-lock-late-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let socket = path.to_str().expect("plain text");
+        let held = Lock::take(socket);
+        let timeouts = Timeouts { quiet: Duration::ZERO, free_within: Duration::from_millis(100) };
+        let mut told = Vec::new();
+        let late = Lock::take_within(timeouts, socket, |text| told.push(text));
+        assert!(late.0.is_none());
+        assert!(told.len() == 2 && told[0].starts_with("waiting for the guardian"), "{told:?}");
+        assert!(told[1].contains("going on without it"), "{told:?}");
+        drop(held);
+        let free = Lock::take_within(timeouts, socket, |text| panic!("{text}"));
+        assert!(free.0.is_some());
+        std::fs::remove_file(format!("{socket}.guardian")).expect("it is ours");
+        // Only such a wait reaches as far as what a guardian has been seen to take, 21 s.
+        assert!(TIMEOUTS.free_within > Duration::from_secs(30), "it waits for the kernel");
     }
 }

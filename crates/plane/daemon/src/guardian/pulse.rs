@@ -17,13 +17,15 @@ pub(super) struct Pulse {
     /// That has been seen since it was heard last, if it has been heard.
     silence: Option<Nanos>,
     looked: Nanos,
+    /// It ends in order: nobody asks any more.
+    is_ending: bool,
 }
 
 impl Pulse {
     /// Of a daemon that hangs after `hang`; zero: whatever it does.
     pub(super) fn new(hang: Nanos) -> Self {
         let hang = Some(hang).filter(|hang| *hang > Nanos::ZERO);
-        Self { hang, silence: None, looked: Nanos::ZERO }
+        Self { hang, silence: None, looked: Nanos::ZERO, is_ending: false }
     }
 
     /// How long it may be waited for something before the next look.
@@ -36,12 +38,22 @@ impl Pulse {
 
     /// The loop goes round.
     pub(super) fn beat(&mut self, now: Nanos) {
+        if self.is_ending {
+            // Of another thread, which does not know: nobody answers it again.
+            return;
+        }
         (self.silence, self.looked) = (Some(Nanos::ZERO), now);
     }
 
     /// It is not asked any more, until the next beat.
     pub(super) fn rest(&mut self) {
         self.silence = None;
+    }
+
+    /// It ends in order, which may take its time.
+    pub(super) fn end(&mut self) {
+        self.is_ending = true;
+        self.rest();
     }
 
     /// Looks: whether it hangs.
@@ -75,6 +87,16 @@ mod tests {
         assert!(pulse.is_over(at(101_550)));
         pulse.rest();
         assert!(!pulse.is_over(at(102_000)) && pulse.look_every() == Nanos::FAR_FUTURE);
+    }
+
+    #[test]
+    fn a_beat_behind_the_word_of_the_end_asks_nobody_again() {
+        let mut pulse = Pulse::new(HANG);
+        pulse.beat(at(0));
+        pulse.end();
+        pulse.beat(at(1));
+        assert_eq!(pulse.look_every(), Nanos::FAR_FUTURE);
+        assert!((1..20).all(|look| !pulse.is_over(at(look * 100))));
     }
 
     #[test]
