@@ -149,6 +149,7 @@ pub(in crate::command) mod tests {
                 counters: vec![counter],
             }],
             workers_wanted: 1,
+            workers_asked: 1,
             workers: vec![WorkerStatus {
                 id: 3,
                 state: "active".to_owned(),

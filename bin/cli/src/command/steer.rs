@@ -230,6 +230,7 @@ mod tests {
             pins: vec![(60_000, 1), (65_536, 0)],
             pinned_flows: 2,
             pinned: Vec::new(),
+            pins_pending: 0,
         }
     }
 

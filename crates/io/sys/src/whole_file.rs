@@ -3,16 +3,18 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
 /// Writes a file whole or not at all: beside its place first, so that a full disk leaves what was
 /// there before, and nobody ever reads half of it.
 ///
 /// What is there and no file (a pipe, a terminal) is written to as it is. A link to a file stays
-/// one.
+/// one, and the file its owner's and group's, with the same mode. On return it is on the disk, or
+/// at least the file before is whole.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file cannot be written, or would be another's.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     // What is not there yet has no other name.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -30,9 +32,16 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let written = File::create_new(&beside)
         .and_then(|mut file| {
             if let Ok(known) = known {
+                let made = file.metadata()?;
+                if (made.uid(), made.gid()) != (known.uid(), known.gid()) {
+                    fchown(&file, Some(known.uid()), Some(known.gid()))?;
+                }
+                // Afterwards: to give a file away takes bits of its mode.
                 file.set_permissions(known.permissions())?;
             }
-            file.write_all(text.as_bytes())
+            file.write_all(text.as_bytes())?;
+            // Else a crash could leave a file of the name without anything in it.
+            file.sync_all()
         })
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -106,6 +115,44 @@ mod tests {
         let mode = fs::metadata(&file).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
+    }
+
+    #[test]
+    fn a_file_that_is_written_by_root_stays_its_owners_and_groups() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = Folder::new("owner");
+        let path = folder.0.join("file");
+        fs::write(&path, "old").expect("the folder is ours");
+        std::os::unix::fs::chown(&path, Some(65_534), Some(65_533)).expect("root may");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("root may");
+        write(&path, "new").expect("root may");
+        let known = fs::metadata(&path).expect("it is there");
+        assert_eq!((known.uid(), known.gid(), known.mode() & 0o7777), (65_534, 65_533, 0o640));
+        assert_eq!(text(&path), "new");
+    }
+
+    #[test]
+    fn who_may_not_leave_it_its_owners_leaves_the_file_as_it_is() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = Folder::new("others");
+        let path = folder.0.join("file");
+        fs::write(&path, "old").expect("the folder is ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("root may");
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("root may");
+        let other = path.clone();
+        // Of this thread only, which may not give a file to root any more.
+        let written = std::thread::spawn(move || {
+            let nobody = rustix::process::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may");
+            write(&other, "new")
+        });
+        let error = written.join().expect("it does not panic").expect_err("it would be another's");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!((text(&path).as_str(), folder.names()), ("old", vec!["file".into()]));
     }
 
     #[test]

@@ -154,6 +154,10 @@ pub struct Status {
     /// Workers that there are to be. 0: an older daemon.
     #[serde(default)]
     pub workers_wanted: u16,
+    /// Workers that an operator or the configuration wants: more where some could not be started.
+    /// 0: an older daemon.
+    #[serde(default)]
+    pub workers_asked: u16,
     /// The policy in force.
     pub policy: String,
     /// Flow groups.
@@ -322,4 +326,8 @@ pub struct SteerStatus {
     /// Of these, flow and worker of those that have been pinned by name, some hundred at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<(String, u16)>,
+    /// Pins of the configuration that are still to be set or let go: what is pinned is not yet what
+    /// is wanted.
+    #[serde(default)]
+    pub pins_pending: u32,
 }

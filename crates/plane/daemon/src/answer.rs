@@ -14,6 +14,7 @@ use crate::changes::LoopChange;
 use crate::event_loop::{EventLoop, Export};
 use crate::pins::Pinned;
 use crate::status::steer_status;
+use crate::workers_wanted::WorkersWanted;
 
 /// Between the question and the answer.
 const GONE: &str = "it has just gone";
@@ -138,6 +139,7 @@ impl EventLoop {
                 let mut steer = steer_status(steering);
                 if app == AppId::OWN {
                     steer.pinned = self.pins.named();
+                    steer.pins_pending = self.pins.pending() as u32;
                 }
                 ReplyBody::Steer(steer)
             }
@@ -250,7 +252,7 @@ impl EventLoop {
             self.cores_set(config.cores_policy());
         }
         if config.workers.count != self.config.workers.count {
-            self.workers_wanted = config.workers.count;
+            self.workers_wanted = WorkersWanted::new(config.workers.count);
         }
         self.pins.want(pins);
         self.config = config;
@@ -264,7 +266,7 @@ impl EventLoop {
                 self.config.workers.max
             ));
         }
-        self.workers_wanted = count;
+        self.workers_wanted = WorkersWanted::new(count);
         ReplyBody::Done
     }
 

@@ -25,6 +25,7 @@ use crate::pins::Pins;
 use crate::port_faults::PortFaults;
 use crate::wait::{WaitStep, WaitStrategy};
 use crate::worker_pool::WorkerPool;
+use crate::workers_wanted::WorkersWanted;
 
 /// Sleep no longer than this, so that a signal that came just before is noticed soon.
 const SLEEP_MAX: Nanos = Nanos::from_millis(100);
@@ -51,7 +52,7 @@ pub(crate) struct EventLoop {
     pub(crate) config: Config,
     pub(crate) started: Nanos,
     /// Workers that there are to be.
-    pub(crate) workers_wanted: u16,
+    pub(crate) workers_wanted: WorkersWanted,
     pub(crate) pins: Pins,
     pub(crate) exports: Vec<Export>,
     pub(crate) drain: Drain,
@@ -90,7 +91,7 @@ impl EventLoop {
             wait_strategy,
             doorbells: None,
             seed,
-            workers_wanted: config.workers.count,
+            workers_wanted: WorkersWanted::new(config.workers.count),
             pins: Pins::default(),
             config: config.clone(),
             started: sys::clock::now(),
@@ -163,11 +164,10 @@ impl EventLoop {
         else {
             return false;
         };
-        let Some(connect_probe) = command_queue.next_connect_probe() else { return false };
-        let (local, remote) = connect_probe;
+        let Some((local, remote)) = command_queue.next_connect_probe() else { return false };
         let is_sent = stack::send_connect_probe(&mut self.dispatcher, local, remote, now);
         if !is_sent {
-            command_queue.put_back(connect_probe);
+            command_queue.put_back((local, remote));
         }
         is_sent
     }
@@ -301,7 +301,7 @@ impl EventLoop {
         while let Some((worker, remains)) = self.worker_pool.next_death() {
             self.dispatcher.worker_died(worker, remains, now);
         }
-        let wanted = usize::from(self.workers_wanted);
+        let wanted = usize::from(self.workers_wanted.count);
         if self.dispatcher.steering().control().workers().active().len() == wanted {
             return;
         }
@@ -334,7 +334,7 @@ impl EventLoop {
         for _ in active.len()..wanted {
             if let Err(why) = self.worker_pool.spawn(&mut self.dispatcher) {
                 tracing::warn!(target: log::WORKERS, "{why}; going on with fewer workers");
-                self.workers_wanted = active.len().max(1) as u16;
+                self.workers_wanted.do_with(active.len().max(1) as u16);
                 break;
             }
         }

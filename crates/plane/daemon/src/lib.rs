@@ -49,6 +49,7 @@ mod thread_pool;
 mod wait;
 mod watched;
 mod worker_pool;
+mod workers_wanted;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -208,7 +209,6 @@ fn guarded(config: &Config) -> Result<Option<(Guardian, Lock)>, Failure> {
     Ok(Some((Guardian::start().map_err(cannot)?, lock)))
 }
 
-/// From now on a panic of this thread is the end of the process at once: what it has must not be
 /// The guardian lets go of everything, and ends.
 fn say_good_bye(guardian: Option<&(Guardian, Lock)>) {
     if let Some((guardian, _)) = guardian {
@@ -216,6 +216,7 @@ fn say_good_bye(guardian: Option<&(Guardian, Lock)>) {
     }
 }
 
+/// From now on a panic of this thread is the end of the process at once: what it has must not be
 /// dropped in order, because the guardian goes on with it.
 fn end_by_a_panic() {
     let (tell, own) = (std::panic::take_hook(), std::thread::current().id());

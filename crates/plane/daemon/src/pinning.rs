@@ -1,7 +1,8 @@
 //! Flows and groups that are pinned to a worker, and let go.
 //!
 //! A pin of a flow waits while groups move, and one to a worker that has not come yet until it has.
-//! What a configuration wants is carried out a step a turn, so that a long list holds up no packet.
+//! What a configuration wants is carried out a step a turn, so that a long list holds up no packet;
+//! a step that has to wait does so behind all others.
 
 use base::WorkerId;
 use datapath::{AppId, PinError};
@@ -17,9 +18,10 @@ impl EventLoop {
         let Some((what, worker)) = self.pins.next_step() else { return };
         let steering = self.dispatcher.steering();
         let is_here = |worker| steering.control().workers().active().contains(&worker);
-        let may_come = steering.control().workers().active().len() < self.workers_wanted.into();
+        let may_come =
+            steering.control().workers().active().len() < self.workers_wanted.count.into();
         if worker.is_some_and(|worker| !is_here(worker)) && may_come {
-            return;
+            return self.pins.step_waits();
         }
         let done = match worker {
             Some(worker) => self.pin(AppId::OWN, what, worker),
@@ -29,7 +31,7 @@ impl EventLoop {
             }
         };
         match done {
-            Err(PinError::Busy) => return,
+            Err(PinError::Busy) => return self.pins.step_waits(),
             Err(why) => tracing::warn!(target: log::WORKERS, "{what} is not pinned: {why}"),
             Ok(()) => {}
         }

@@ -2,7 +2,7 @@
 //!
 //! `pinning.rs` carries it out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
@@ -126,9 +126,22 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// That is still to be done.
+    /// That is still to be done, in the place of what was to be done with the same flows and
+    /// groups.
     pub(crate) fn want(&mut self, steps: Vec<PinStep>) {
+        let meant: BTreeSet<Pinned> = steps.iter().map(|(what, _)| *what).collect();
+        self.wanted.retain(|(what, _)| !meant.contains(what));
         self.wanted.extend(steps);
+    }
+
+    /// Steps that are still to be done.
+    pub(crate) fn pending(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// The next step has to wait: others come first.
+    pub(crate) fn step_waits(&mut self) {
+        self.wanted.rotate_left(1);
     }
 
     /// The next step that is still to be done.
@@ -202,5 +215,19 @@ mod tests {
             steps(&[stays, goes, moves], &[stays, moved, comes]),
             [(goes.what, None), (moved.what, one), (comes.what, one)]
         );
+    }
+
+    #[test]
+    fn a_step_that_waits_holds_back_no_other_and_a_later_word_on_the_same_replaces_it() {
+        let [first, second] = [FlowGroup(1), FlowGroup(2)].map(Pinned::Group);
+        let (one, mut pins) = (Some(WorkerId(1)), Pins::default());
+        pins.want(vec![(first, one)]);
+        pins.want(vec![(second, None)]);
+        pins.step_waits();
+        assert_eq!(pins.next_step(), Some((second, None)));
+        pins.step_is_over();
+        assert_eq!((pins.next_step(), pins.pending()), (Some((first, one)), 1));
+        pins.want(vec![(first, None)]);
+        assert_eq!((pins.next_step(), pins.pending()), (Some((first, None)), 1));
     }
 }

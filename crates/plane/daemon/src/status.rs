@@ -31,7 +31,8 @@ impl EventLoop {
                 })
                 .collect(),
             workers: self.worker_status(),
-            workers_wanted: self.workers_wanted,
+            workers_wanted: self.workers_wanted.count,
+            workers_asked: self.workers_wanted.asked,
             policy: self.dispatcher.steering().control().policy().to_owned(),
             groups: self.dispatcher.steering().table().groups(),
             frames: pool.config().frames,
@@ -51,7 +52,6 @@ impl EventLoop {
         }
     }
 
-    /// What runs here, for the log: a line for each port, and one for what is done with its
     /// Times that the end was asked for, by operators and signals.
     pub(crate) fn stops_asked(&self) -> u32 {
         sys::signal::stop_count().saturating_add(self.drain.stops_asked())
@@ -62,6 +62,7 @@ impl EventLoop {
         Nanos::from_millis(u64::from(self.config.sockets.drain_ms))
     }
 
+    /// What runs here, for the log: a line for each port, and one for what is done with its
     /// packets.
     pub(crate) fn describe(&self) -> Vec<String> {
         let Status { version, pid, arrangement, job, listen, ports, policy, .. } =
@@ -74,7 +75,7 @@ impl EventLoop {
         let rest = format!(
             "calistod {version}, process {pid}: workers {}, arrangement {arrangement}, job {job}, \
              policy {policy}, listens on {listens}",
-            self.workers_wanted,
+            self.workers_wanted.count,
         );
         ports.iter().map(port).chain([rest]).collect()
     }
@@ -164,6 +165,7 @@ pub(crate) fn steer_status(steering: &Steering) -> SteerStatus {
         pins: control.pins().iter().map(|(group, worker)| (group.0, worker.0)).collect(),
         pinned_flows: steering.pinned_flows() as u32,
         pinned: Vec::new(),
+        pins_pending: 0,
     }
 }
 

@@ -45,6 +45,7 @@ fn scrape() -> Scrape {
         ports: vec![port(None), port(None)],
         workers: vec![worker],
         workers_wanted: 1,
+        workers_asked: 1,
         policy: "sticky".to_owned(),
         groups: 128,
         frames: 4096,

@@ -62,6 +62,7 @@ impl Save {
         let InForce { values, left_out } = ask(&Daemon::at(&self.admin.socket), &before)?;
         let new = config::rewrite(&old, &values).map_err(wrong)?;
         let after = Config::parse(&new).map_err(wrong)?;
+        refuse_wrong(&file, &after)?;
         let written = new != old && !self.dry_run;
         if written {
             sys::whole_file::write(&self.file, &new)
@@ -81,9 +82,15 @@ impl InForce {
 
 fn ask(daemon: &Daemon, before: &Config) -> Result<InForce, Failure> {
     let mut found = InForce::default();
+    let workers;
     match daemon.ask(Command::Status)? {
         ReplyBody::Status(status) if status.workers_wanted > 0 => {
-            found.keep("workers.count", NewValue::Number(status.workers_wanted.into()));
+            // Not those that it has to do with when no more could be started.
+            workers = match status.workers_asked {
+                0 => status.workers_wanted,
+                asked => asked,
+            };
+            found.keep("workers.count", NewValue::Number(workers.into()));
         }
         ReplyBody::Status(_) => {
             return Err(Failure::new(
@@ -95,8 +102,16 @@ fn ask(daemon: &Daemon, before: &Config) -> Result<InForce, Failure> {
     }
     match daemon.ask(Command::SteerShow)? {
         ReplyBody::Steer(steer) => {
+            // What the file has of them would be lost.
+            if steer.pins_pending > 0 {
+                return Err(Failure::new(format!(
+                    "{} pins of the configuration are still to be set or let go, while groups move or \
+                     workers come: save it when `calisto steer show` says that all are settled",
+                    steer.pins_pending
+                )));
+            }
             found.keep("steer.policy", NewValue::Text(steer.policy.clone()));
-            let (pins, left_out) = pins(&steer, before.steer.seed.is_some());
+            let (pins, left_out) = pins(&steer, before.steer.seed.is_some(), workers);
             found.keep("steer.pins", NewValue::Texts(pins));
             found.left_out = left_out;
         }
@@ -119,19 +134,41 @@ fn ask(daemon: &Daemon, before: &Config) -> Result<InForce, Failure> {
     Ok(found)
 }
 
-/// Pins as the configuration has them, and those that it cannot have.
-fn pins(steer: &SteerStatus, has_seed: bool) -> (Vec<String>, Vec<String>) {
+/// What the daemon would refuse on any machine.
+fn refuse_wrong(file: &str, after: &Config) -> Result<(), Failure> {
+    let found = daemon::check(after, None);
+    let wrong: Vec<String> = found
+        .iter()
+        .filter(|finding| finding.severity == daemon::Severity::Wrong)
+        .map(|finding| format!("{}: {}", finding.key, finding.says))
+        .collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "{file} is left as it is, because no daemon would start with what is in force: {}",
+            wrong.join("; ")
+        ))),
+    }
+}
+
+/// Pins as the configuration of a daemon with so many workers has them, and those that it cannot
+/// have.
+fn pins(steer: &SteerStatus, has_seed: bool, workers: u16) -> (Vec<String>, Vec<String>) {
     // A pinned flow has a group of its own, behind those of the hash.
     let is_group = |(group, _): &&(u32, u16)| *group < steer.groups;
-    let groups: Vec<String> = steer
-        .pins
-        .iter()
-        .filter(is_group)
-        .map(|(group, worker)| format!("group {group} = {worker}"))
-        .collect();
-    let flows = steer.pinned.iter().map(|(flow, worker)| format!("{flow} = {worker}"));
-    let mut kept: Vec<String> = flows.collect();
-    let mut left_out = Vec::new();
+    let groups = steer.pins.iter().filter(is_group);
+    let groups = groups.map(|(group, worker)| (format!("group {group} = {worker}"), *worker));
+    let flows = steer.pinned.iter();
+    let flows = flows.map(|(flow, worker)| (format!("{flow} = {worker}"), *worker));
+    // A pin outlives its worker, and holds again with the next of that number.
+    let starts_with = |(_, worker): &(String, u16)| *worker < workers;
+    let (groups, late): (Vec<_>, Vec<_>) = groups.partition(starts_with);
+    let (flows, later): (Vec<_>, Vec<_>) = flows.partition(starts_with);
+    let why = "there is no such worker at a start with `workers.count`";
+    let mut left_out: Vec<String> =
+        late.iter().chain(&later).map(|(pin, _)| format!("{pin}: {why} = {workers}")).collect();
+    let groups: Vec<String> = groups.into_iter().map(|(pin, _)| pin).collect();
+    let mut kept: Vec<String> = flows.into_iter().map(|(pin, _)| pin).collect();
     if has_seed {
         kept.extend(groups);
     } else {
@@ -191,17 +228,36 @@ mod tests {
             pins: vec![(7, 1), (128, 0)],
             pinned_flows: 1,
             pinned: vec![(flow, 0)],
+            pins_pending: 0,
         }
     }
 
     #[test]
     fn pins_of_flows_are_kept_and_those_of_groups_where_they_mean_the_same_again() {
         let flow = "udp 10.0.0.1:5000 -> 10.0.0.2:7 = 0";
-        let (kept, left_out) = pins(&steer(), true);
+        let (kept, left_out) = pins(&steer(), true, 2);
         assert_eq!((kept, left_out), (vec![flow.into(), "group 7 = 1".into()], Vec::new()));
-        let (kept, left_out) = pins(&SteerStatus { pinned_flows: 3, ..steer() }, false);
+        let (kept, left_out) = pins(&SteerStatus { pinned_flows: 3, ..steer() }, false, 2);
         assert_eq!(kept, [flow]);
         assert!(left_out[0].starts_with("group 7 = 1: ") && left_out[1].starts_with("2 pinned"));
+    }
+
+    #[test]
+    fn pins_to_workers_that_have_gone_are_left_out_because_no_daemon_starts_with_them() {
+        let (kept, left_out) = pins(&steer(), true, 1);
+        assert_eq!(kept, ["udp 10.0.0.1:5000 -> 10.0.0.2:7 = 0"]);
+        assert!(left_out.len() == 1 && left_out[0].starts_with("group 7 = 1: "), "{left_out:?}");
+    }
+
+    #[test]
+    fn what_the_daemon_would_refuse_is_not_written() {
+        let text = "ports = ['xdp:eth1']\nlisten = ['udp:10.0.0.2:7']\n[workers]\ncount = 2\n";
+        let config = Config::parse(text).expect("all of it is allowed");
+        assert_eq!(refuse_wrong("x.toml", &config), Ok(()));
+        let pinned = format!("{text}[steer]\npins = ['udp 10.0.0.1:5000 -> 10.0.0.2:7 = 3']\n");
+        let config = Config::parse(&pinned).expect("it can be read");
+        let refused = refuse_wrong("x.toml", &config).expect_err("no worker 3").to_string();
+        assert!(refused.contains("steer.pins: there is no worker 3"), "{refused}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ fn status() -> Status {
             counters: vec![counter("rx_packets", 900), counter("rx_invalid", 3)],
         }],
         workers_wanted: 1,
+        workers_asked: 1,
         workers: vec![WorkerStatus {
             id: 0,
             state: "active".to_owned(),

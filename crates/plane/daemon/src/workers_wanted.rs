@@ -1,0 +1,34 @@
+//! How many of its own workers the daemon is to have.
+
+/// Two numbers, because not every thread that is wanted can be started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkersWanted {
+    /// So many there are to be.
+    pub(crate) count: u16,
+    /// So many an operator or the configuration wants.
+    pub(crate) asked: u16,
+}
+
+impl WorkersWanted {
+    /// As many as are asked for.
+    pub(crate) fn new(asked: u16) -> Self {
+        Self { count: asked, asked }
+    }
+
+    /// Some cannot be started: it has to do with so many until somebody asks again.
+    pub(crate) fn do_with(&mut self, count: u16) {
+        self.count = count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_started_changes_nothing_of_what_is_wanted() {
+        let mut wanted = WorkersWanted::new(4);
+        wanted.do_with(2);
+        assert_eq!((wanted.count, wanted.asked), (2, 4));
+    }
+}
