@@ -18,6 +18,9 @@ fn machine() -> Machine {
         operational: true,
         rx_queues: 2,
         tx_queues: 2,
+        kind: String::new(),
+        master: None,
+        lower: None,
         qdisc: "noqueue".to_owned(),
         xdp: None,
     };
