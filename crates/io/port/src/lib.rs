@@ -27,6 +27,7 @@ pub mod pcap;
 mod port;
 mod sockopt;
 mod spec;
+mod stations;
 /// A TAP interface as a port.
 pub mod tap;
 /// AF_XDP: packets of any NIC, chosen by a small program in the kernel.
@@ -39,3 +40,4 @@ pub use open_error::OpenError;
 pub use opener::Opener;
 pub use port::{Capabilities, Fault, LinkChecksums, Port, Queues};
 pub use spec::{PortSpec, SpecError};
+pub use stations::{ADDRESS_MASK, Stations};

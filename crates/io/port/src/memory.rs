@@ -22,6 +22,8 @@ pub struct WireConfig {
     pub ids: [PortId; 2],
     /// Link addresses of the two ends.
     pub macs: [[u8; 6]; 2],
+    /// Whether frames to other link addresses come by the wire, which whoever receives is to drop.
+    pub hears_others: bool,
 }
 
 impl Default for WireConfig {
@@ -31,6 +33,7 @@ impl Default for WireConfig {
             mtu: 1500,
             ids: [PortId(0), PortId(1)],
             macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
+            hears_others: false,
         }
     }
 }
@@ -64,6 +67,7 @@ pub fn wire_with(config: &WireConfig) -> (MemoryPort, MemoryPort) {
             kernel_answers_arp: false,
             checksums: LinkChecksums::Complete,
             mac: Some(config.macs[side]),
+            hears_others: config.hears_others,
         },
     };
     (end(0, to_b, from_b), end(1, to_a, from_a))

@@ -102,8 +102,10 @@ pub struct Capabilities {
     pub kernel_answers_arp: bool,
     /// What is to be done about checksums of received packets.
     pub checksums: LinkChecksums,
-    /// The link address, where there is one.
+    /// The link address when the port was opened, where there is one.
     pub mac: Option<[u8; 6]>,
+    /// Whether frames may come that are for other link addresses, and so for other hosts.
+    pub hears_others: bool,
 }
 
 /// Which of an interface's receive queues a port serves.

@@ -89,6 +89,7 @@ impl TapPort {
             kernel_answers_arp: false,
             checksums: LinkChecksums::Complete,
             mac: Some(mac),
+            hears_others: true,
         };
         let counters = PortCounters::default();
         Ok(Self { fd: Some(fd), id, fault: None, counters, capabilities })

@@ -5,7 +5,7 @@
 //! | event loop | BPF map elements, CPUs and signals of programs that share cores, reading /proc and /sys, the admin socket's file |
 //! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, which BPF programs control groups have, reading /proc, its socket's file |
 //! | workers, closers, log, signals | memory and the descriptors that they have |
-//! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back |
+//! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back; BPF map elements, for link addresses that change |
 //! | log, to the journal | the same, and messages |
 //! | reload | reading the configuration's folder and /etc/passwd |
 //! | admin | taking connections and starting a thread for each, its socket's file |
@@ -154,7 +154,7 @@ impl Role {
                     Capability::NetAdmin,
                     Capability::NetRaw,
                 ],
-                calls: &[Files, Messages, Calls::Ports, Sockets, Waiting],
+                calls: &[Files, MapElements, Messages, Calls::Ports, Sockets, Waiting],
                 reads: &["/proc", "/sys"],
                 ..Rights::NOTHING
             },

@@ -42,6 +42,7 @@ mod service;
 mod setup;
 mod signals;
 mod sockets;
+mod station_follower;
 mod status;
 mod stream;
 mod tenancy;

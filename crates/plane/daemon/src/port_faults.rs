@@ -51,7 +51,6 @@ impl PortFaults {
                 let port = names[number].as_str();
                 tracing::warn!(target: log::PORTS, port, "it receives nothing: {error}");
             }
-            dispatcher_port.follow_port();
         }
         let faults = ports.iter().map(|dispatcher_port| {
             let port = dispatcher_port.port();

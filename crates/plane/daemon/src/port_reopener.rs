@@ -1,5 +1,6 @@
-//! Ports whose interface was removed and has come back: opened anew by a thread of its own, which
-//! has the rights for it and sees no packet.
+//! Ports whose interface has changed: one that was removed and has come back is opened anew, and
+//! one that has another link address is followed, by a thread of its own, which has the rights for
+//! it and sees no packet.
 //!
 //! The kernel takes the program's attachment and the sockets with an interface, and one of the same
 //! name that comes later is another. Program, maps of what is ours, frames and flows are still
@@ -13,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use base::{Nanos, PortId, QueueId};
 use port::xdp::{Umem, XdpInterface, XdpOptions, XdpSockets};
-use port::{OpenError, Opener, PortSpec};
+use port::{OpenError, Opener, PortSpec, Stations};
 use sys::eventfd::EventFd;
 use sys::net_changes::NetChanges;
 use sys::poll::Waiter;
@@ -21,6 +22,7 @@ use sys::poll::Waiter;
 use crate::confinement::{self, Role};
 use crate::failure::Failure;
 use crate::log;
+use crate::station_follower::StationFollower;
 use crate::watched::Watched;
 
 /// Time between two tries to open a port whose interface is there and refuses.
@@ -48,6 +50,7 @@ struct Kept {
 /// What looks after the ports.
 pub(crate) struct PortReopener {
     ports: Vec<Kept>,
+    stations: StationFollower,
     umem: Umem,
     changes: NetChanges,
     stop: Arc<EventFd>,
@@ -64,12 +67,14 @@ pub(crate) struct ReopenerThread {
 
 impl PortReopener {
     /// Looks after those of `ports` that `opener` has opened; what comes back is received by the
-    /// other one. Nothing happens before [`Self::start`].
+    /// other one. The link addresses of each are in its `stations` when this returns, and nothing
+    /// more happens before [`Self::start`].
     ///
     /// # Errors
     /// Netlink is not available.
     pub(crate) fn new(
         ports: &[(String, PortSpec)],
+        stations: impl IntoIterator<Item = Arc<Stations>>,
         opener: &Opener,
     ) -> Result<(Self, Receiver<Returned>), Failure> {
         let kept = |(number, (text, spec)): (usize, &(String, PortSpec))| {
@@ -85,10 +90,15 @@ impl PortReopener {
             })
         };
         let (returned, receiver) = channel();
+        // First, so that no change goes unheard.
+        let changes = NetChanges::watch()?;
+        let mut stations = StationFollower::new(ports, stations, opener);
+        stations.follow()?;
         let reopener = Self {
             ports: ports.iter().enumerate().filter_map(kept).collect(),
+            stations,
             umem: opener.umem().clone(),
-            changes: NetChanges::watch()?,
+            changes,
             stop: Arc::new(EventFd::new()?),
             returned,
             said: BTreeMap::new(),
@@ -134,9 +144,12 @@ impl PortReopener {
         }
     }
 
-    /// Opens what has come back. Whether one refuses, so that it is to be tried again.
+    /// Follows link addresses, and opens what has come back. Whether something refuses, so that it
+    /// is to be tried again.
     fn look(&mut self) -> bool {
-        let mut is_owed = false;
+        // Opening takes its time, and other ports go on meanwhile.
+        let mut is_owed = !self.follow();
+        let mut back = Vec::new();
         for at in 0..self.ports.len() {
             // Its port says itself that it is gone.
             if sys::interface::index_of(self.ports[at].interface.name()).is_none() {
@@ -150,8 +163,7 @@ impl PortReopener {
                 Ok(Some(sockets)) => {
                     self.said.remove(&number);
                     tracing::info!(target: log::PORTS, port = text, "its interface is back");
-                    // The event loop has ended otherwise, and so will this thread.
-                    let _ = self.returned.send(Returned { port: number, sockets });
+                    back.push(Returned { port: number, sockets });
                 }
                 Err(error) => {
                     is_owed = true;
@@ -163,7 +175,27 @@ impl PortReopener {
                 }
             }
         }
+        if !back.is_empty() {
+            is_owed |= !self.follow();
+        }
+        for returned in back {
+            // The event loop has ended otherwise, and so will this thread.
+            let _ = self.returned.send(returned);
+        }
         is_owed
+    }
+
+    /// Writes down under which link addresses the ports are reached now. Whether that is known.
+    fn follow(&mut self) -> bool {
+        let followed = self.stations.follow();
+        if let Err(error) = &followed {
+            tracing::warn!(
+                target: log::PORTS,
+                "the link addresses of the ports are not known, and are taken to be as they were: \
+                 {error}"
+            );
+        }
+        followed.is_ok()
     }
 
     /// Sockets for a port, if its interface is another one now.

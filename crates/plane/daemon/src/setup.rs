@@ -83,7 +83,10 @@ pub(crate) fn open(
         }
         ports.push(dispatcher_port);
     }
-    let (port_reopener, returned_ports) = PortReopener::new(&specs, &opener)?;
+    let (port_reopener, returned_ports) = {
+        let stations = ports.iter().map(|port| Arc::clone(port.stations()));
+        PortReopener::new(&specs, stations, &opener)?
+    };
     for interface in opener.interfaces() {
         for listener in &listeners {
             interface.ours().add(destination(listener))?;

@@ -15,6 +15,8 @@ pub(crate) enum Classified {
     BadChecksum,
     /// Somebody else's.
     NotOurs(NotOurs),
+    /// To the link address of another host, whatever is in it.
+    ForAnotherHost,
     /// No packet at all.
     Malformed(Malformed),
 }

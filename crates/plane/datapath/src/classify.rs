@@ -7,17 +7,29 @@ use wire::{Flow, NotOurs, Outcome, checksum};
 
 use crate::app::AppId;
 use crate::classified::Classified;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, DispatcherPort};
 
 impl<P: Port> Dispatcher<P> {
     /// Looks at every frame of the batch before any is sent on: parsing runs over 64 packets in a
     /// row while the tables' lines are on their way.
+    ///
+    /// `address_mask` is what of a frame's first bytes has to be a link address of the port's.
     #[inline]
-    pub(crate) fn classify_batch(&mut self, index: usize) {
+    pub(crate) fn classify_batch(&mut self, index: usize, address_mask: u64) {
         let Self { ports, toeplitz, listeners, apps, batch, classified, .. } = self;
-        let checksums = ports[index].checksums;
+        let DispatcherPort { checksums, ref stations, .. } = ports[index];
+        let own = stations.own_number() & address_mask;
         classified.clear();
         for frame in batch.iter_mut() {
+            // What is shorter is malformed, as the parser says.
+            let start = frame.bytes().first_chunk().map(|start| u64::from_le_bytes(*start));
+            if let Some(destination) = start.map(|start| start & address_mask)
+                && destination != own
+                && stations.is_for_another(destination)
+            {
+                classified.push(Classified::ForAnotherHost);
+                continue;
+            }
             let verdict = match wire::classify(frame.bytes()) {
                 Outcome::Flow(flow) => {
                     let owner = listeners.owner(&flow.key);

@@ -70,6 +70,7 @@ counters! {
         AppHeldBack "app_held_back" "Times that the application had to wait because it sent too much, or too much that it may not.",
         AppSent "app_sent" "Packets of the application that were given to a port.",
         WakesDeferred "wakes_deferred" "Wake-ups of the application that came late because there were too many.",
+        OtherHost "other_host" "Frames dropped because they are to a link address of another host, such as a promiscuous interface brings.",
     }
 }
 

@@ -54,6 +54,7 @@ impl<P: Port> Dispatcher<P> {
                 Classified::Flow(..) | Classified::NotListening => {
                     context.drop(frame, DispatchEvent::NotListening);
                 }
+                Classified::ForAnotherHost => context.drop(frame, DispatchEvent::OtherHost),
                 Classified::BadChecksum => context.drop(frame, DispatchEvent::BadChecksum),
                 Classified::Malformed(reason) => context.drop(frame, *reason),
                 Classified::NotOurs(reason) => {
@@ -80,5 +81,5 @@ fn answer<P>(
 ) -> bool {
     dispatcher_port.answers_arp
         && !dispatcher_port.backlog.is_full()
-        && listeners.answer(frame, reason, dispatcher_port.mac)
+        && listeners.answer(frame, reason, dispatcher_port.stations.own())
 }

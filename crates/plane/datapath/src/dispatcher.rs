@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use base::{BURST, FlowHash, Nanos, WorkerId};
 use policy::{Control, Entry};
-use port::{LinkChecksums, Port};
+use port::{ADDRESS_MASK, LinkChecksums, Port, Stations};
 use shm::{Batch, Consumer, Doorbell, FramePool, Handovers, Producer, ring};
 use wire::Toeplitz;
 
@@ -46,7 +46,11 @@ pub struct DispatcherPort<P> {
     pub(crate) gets_pieces: bool,
     /// Frames at the head of the backlog that captures have seen; kept only while there are any.
     pub(crate) captured: usize,
-    pub(crate) mac: [u8; 6],
+    /// Under which link addresses frames are for us; whoever follows the interface changes them.
+    pub(crate) stations: Arc<Stations>,
+    /// What of a frame's first bytes has to be our link address: none where the port hears nobody
+    /// else's frames.
+    pub(crate) address_mask: u64,
 }
 
 impl<P: Port> DispatcherPort<P> {
@@ -59,7 +63,8 @@ impl<P: Port> DispatcherPort<P> {
             answers_arp: !capabilities.kernel_answers_arp,
             gets_pieces: false,
             captured: 0,
-            mac: capabilities.mac.unwrap_or(mac),
+            stations: Arc::new(Stations::new(capabilities.mac.unwrap_or(mac))),
+            address_mask: if capabilities.hears_others { ADDRESS_MASK } else { 0 },
             backlog: Batch::new(),
             port,
         }
@@ -75,14 +80,14 @@ impl<P: Port> DispatcherPort<P> {
         self.checksums
     }
 
-    /// The port goes on with another interface of the same name: its link address is ours now.
-    pub fn follow_port(&mut self) {
-        self.mac = self.port.capabilities().mac.unwrap_or(self.mac);
-    }
-
     /// The link address that packets of ours leave with.
     pub fn mac(&self) -> [u8; 6] {
-        self.mac
+        self.stations.own()
+    }
+
+    /// The link addresses under which frames are for us, to be changed with the interface's.
+    pub fn stations(&self) -> &Arc<Stations> {
+        &self.stations
     }
 
     /// The port.

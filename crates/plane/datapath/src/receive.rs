@@ -23,7 +23,7 @@ impl<P: Port> Dispatcher<P> {
         if !self.captures.is_empty() {
             self.captures.received(index, &self.batch, &self.listeners, now);
         }
-        self.classify_batch(index);
+        self.classify_batch(index, self.ports[index].address_mask);
         self.dispatch_batch(index, now);
         received
     }
@@ -40,7 +40,8 @@ impl<P: Port> Dispatcher<P> {
         }
         frame.meta_mut().checksum = ChecksumState::Verified;
         self.batch.push(frame);
-        self.classify_batch(0);
+        // It was on no link, and names nobody there.
+        self.classify_batch(0, 0);
         self.dispatch_batch(0, now);
         self.apps.each(&mut self.pool, now, |steering, context| steering.publish(context.now));
         true

@@ -107,6 +107,7 @@ impl AfPacketPort {
                 false => LinkChecksums::Complete,
             },
             mac: Some(interface.mac),
+            hears_others: true,
         };
         Ok(Self {
             ring: Some(BlockRing::new(memory, BLOCK_BYTES, BLOCKS)),

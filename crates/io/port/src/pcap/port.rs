@@ -104,6 +104,7 @@ impl PcapPort {
             kernel_answers_arp: false,
             checksums: LinkChecksums::Complete,
             mac: None,
+            hears_others: false,
         };
         Ok(Self {
             reader,

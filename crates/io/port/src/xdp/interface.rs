@@ -12,8 +12,9 @@ use sys::{SysError, interface};
 use self::attach::{Found, Mode, Placed, link, place};
 use super::bpf::{self, MAP_TYPE_XSKMAP, Map};
 use super::host::{Host, Owners, PROGRAM_NAME, QUEUES_MAX};
+use super::station_map::StationMap;
 use super::{Flows, Ours, Take, program};
-use crate::{Filter, Judge, OpenError};
+use crate::{Filter, Judge, OpenError, Stations};
 
 mod attach;
 mod hooked;
@@ -46,6 +47,8 @@ pub struct XdpInterface {
     place: Mutex<Place>,
     ours: Ours,
     flows: Flows,
+    /// `None`: whoever gave us the maps has it.
+    stations: Option<StationMap>,
     /// AF_XDP sockets by queue.
     sockets: Map,
     /// `None`: whoever gave us the maps has it.
@@ -84,6 +87,8 @@ impl XdpInterface {
     pub fn attach(name: &str, mode: AttachMode, take: Take) -> Result<Self, OpenError> {
         let interface = interface::by_name(name)?;
         let (ours, flows) = (Ours::create()?, Flows::create()?);
+        let stations = StationMap::create()?;
+        stations.set(&[interface.mac])?;
         let sockets =
             Map::create(MAP_TYPE_XSKMAP, "calisto_xsks", 4, 4, QUEUES_MAX, 0).map_err(|errno| {
                 let advice = "the kernel lacks AF_XDP: use af_packet";
@@ -92,7 +97,8 @@ impl XdpInterface {
         let assemble = |owners: Option<&Owners>, is_generic: bool| {
             let owners = owners.map(|owners| owners.as_fd().as_raw_fd());
             let (ours_fd, flows_fd) = (ours.as_fd().as_raw_fd(), flows.as_fd().as_raw_fd());
-            let taken = program::Taken { ours_fd, flows_fd };
+            let stations_fd = stations.as_fd().as_raw_fd();
+            let taken = program::Taken { ours_fd, flows_fd, stations_fd };
             let long = is_generic.then_some(interface.mtu);
             load(&program::assemble(take, taken, sockets.as_fd().as_raw_fd(), owners, long), long)
         };
@@ -121,7 +127,8 @@ impl XdpInterface {
             }
         };
         let new = Self::new(interface, take, mode, (ours, flows), sockets, Some(link))?;
-        Ok(Self { wanted, program: Some(program), owners: Some(owners), own, ..new })
+        let (program, owners, stations) = (Some(program), Some(owners), Some(stations));
+        Ok(Self { wanted, program, owners, own, stations, ..new })
     }
 
     /// Uses a program that somebody with the rights has attached.
@@ -152,6 +159,7 @@ impl XdpInterface {
             place,
             ours,
             flows,
+            stations: None,
             sockets,
             program: None,
             owners: None,
@@ -188,6 +196,15 @@ impl XdpInterface {
             *self.place() = Place { found, link: Some(link) };
             Ok(true)
         })?
+    }
+
+    /// From the next packet on, what a wildcard of ours covers is taken if it comes to one of
+    /// `stations`. Nothing is done for a program of somebody else's.
+    ///
+    /// # Errors
+    /// The map cannot be changed.
+    pub fn follow(&self, stations: &Stations) -> Result<(), SysError> {
+        self.stations.as_ref().map_or(Ok(()), |map| map.set(&stations.all()))
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {

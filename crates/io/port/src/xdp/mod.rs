@@ -21,6 +21,7 @@ mod queue;
 mod ring;
 mod segments;
 mod socket;
+mod station_map;
 mod umem;
 
 pub use flows::{Flow, Flows};

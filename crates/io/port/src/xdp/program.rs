@@ -17,6 +17,9 @@
 //! At a port that was the kernel's before, the kernel may still have connections. While it may, it
 //! is asked for each packet, and those of a connection of its own stay with it.
 //!
+//! Where every address is ours, a packet of another host is none: that of a container behind the
+//! same interface has a link address of its own.
+//!
 //! Passed to the kernel untouched: fragments, the first ones too (the later ones have no ports, and
 //! whoever puts them together needs all), IPv6 extension headers, more than two VLAN tags, anything
 //! cut short, and packets of a queue without a socket.
@@ -24,12 +27,17 @@
 use super::asm::{Alu, Assembler, If, Instruction, Label, Register, Size};
 use super::flows;
 use super::if_xdp::XDP_PASS;
-use super::ours::{KEY_BYTES, TAKE_ALL, key};
+use super::ours::key;
 
+mod beside_kernel;
 pub(super) mod filter;
 pub(super) mod hook;
+mod other_hosts;
+mod packet;
 
-use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use packet::{CTX_DATA, CTX_DATA_END, ETHERNET_BYTES, KEY, MAP_LOOKUP_ELEM, look, need};
+
+use Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 
 /// What the program takes from the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,38 +50,12 @@ pub enum Take {
 }
 
 /// Helper functions of the kernel, by number (linux/bpf.h).
-const MAP_LOOKUP_ELEM: i32 = 1;
 const TAIL_CALL: i32 = 12;
 const REDIRECT_MAP: i32 = 51;
-const SK_RELEASE: i32 = 86;
-const SKC_LOOKUP_TCP: i32 = 99;
-
-/// Says to look in the network namespace of the packet's interface.
-const BPF_F_CURRENT_NETNS: i32 = -1;
-/// Offset in struct bpf_sock.
-const SOCK_STATE: i16 = 72;
-/// The kernel's listener is beside ours at any such port (include/net/tcp_states.h).
-const TCP_LISTEN: i32 = 10;
-/// Nobody has answered: any user may say so of any peer, and draw its packets to itself.
-const TCP_SYN_SENT: i32 = 2;
 
 /// Offsets in struct xdp_md (linux/bpf.h).
-const CTX_DATA: i16 = 0;
-const CTX_DATA_END: i16 = 4;
 const CTX_RX_QUEUE_INDEX: i16 = 16;
 
-/// Where the lookup key lies on the stack: that of a connection, which begins with that of a
-/// destination.
-const KEY: i16 = -40;
-const _: () = assert!(KEY_BYTES <= 20 && flows::KEY_BYTES == 40);
-
-/// Where a struct bpf_sock_tuple lies on the stack: addresses, then ports, the sender's first.
-const TUPLE: i16 = KEY - 40;
-const _: () = assert!(TUPLE_IPV6_BYTES <= 40);
-const TUPLE_IPV4_BYTES: i32 = 12;
-const TUPLE_IPV6_BYTES: i32 = 36;
-
-const ETHERNET_BYTES: i32 = 14;
 const TAG_BYTES: i32 = 4;
 const IPV4_BYTES_MIN: i32 = 20;
 const IPV4_LENGTH: i16 = 2;
@@ -108,6 +90,8 @@ pub(super) struct Taken {
     pub(super) ours_fd: i32,
     /// Of [`super::Flows`].
     pub(super) flows_fd: i32,
+    /// Of the link addresses that are this host's.
+    pub(super) stations_fd: i32,
 }
 
 /// The program over the maps of what is ours and the map of sockets by queue; `owners_fd` is the
@@ -156,9 +140,10 @@ fn redirect(asm: &mut Assembler, sockets_fd: i32) {
 }
 
 fn parse_and_look_up(asm: &mut Assembler, taken: Taken, mtu: Option<u32>, hit: Label, pass: Label) {
-    let Taken { ours_fd, flows_fd } = taken;
+    let Taken { ours_fd, flows_fd, stations_fd } = taken;
     let (ipv4, ipv6, transport) = (asm.label(), asm.label(), asm.label());
-    let (destination_port, look_up, exact) = (asm.label(), asm.label(), asm.label());
+    let (destination_port, look_up) = (asm.label(), asm.label());
+    let (exact, wildcard) = (asm.label(), asm.label());
     asm.load(Size::Word, R7, R6, CTX_DATA);
     asm.load(Size::Word, R8, R6, CTX_DATA_END);
     for part in [0, 8, 16, 24, 32] {
@@ -225,59 +210,16 @@ fn parse_and_look_up(asm: &mut Assembler, taken: Taken, mtu: Option<u32>, hit: L
         asm.store_value(Size::Double, R10, KEY + key::ADDRESS + part, 0);
     }
     asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 0);
-    look(asm, ours_fd, hit);
+    look(asm, ours_fd, wildcard);
     asm.store(Size::Half, R10, KEY + key::PORT, R7);
-    look(asm, ours_fd, hit);
+    look(asm, ours_fd, wildcard);
     asm.jump(pass);
 
     asm.bind(exact);
-    leave_to_kernel(asm, hit, pass);
-}
+    beside_kernel::leave_to_kernel(asm, hit, pass);
 
-/// Goes to `hit` if the value at R0 says so or the kernel has no connection of the ends in the key,
-/// else to `pass`. R6 is the context. Uses R0 to R5 and R7.
-fn leave_to_kernel(asm: &mut Assembler, hit: Label, pass: Label) {
-    let (ipv6, ask) = (asm.label(), asm.label());
-    asm.load(Size::Word, R2, R0, 0);
-    asm.jump_if(R2, If::Equal, TAKE_ALL as i32, hit);
-    asm.load(Size::Byte, R2, R10, KEY + key::FAMILY);
-    asm.jump_if(R2, If::Equal, 6, ipv6);
-    tuple(asm, 4);
-    asm.alu(Alu::Move, R3, TUPLE_IPV4_BYTES);
-    asm.jump(ask);
-    asm.bind(ipv6);
-    tuple(asm, 16);
-    asm.alu(Alu::Move, R3, TUPLE_IPV6_BYTES);
-
-    asm.bind(ask);
-    asm.alu_register(Alu::Move, R1, R6);
-    asm.alu_register(Alu::Move, R2, R10);
-    asm.alu(Alu::Add, R2, i32::from(TUPLE));
-    asm.alu(Alu::Move, R4, BPF_F_CURRENT_NETNS);
-    asm.alu(Alu::Move, R5, 0);
-    asm.call(SKC_LOOKUP_TCP);
-    asm.jump_if(R0, If::Equal, 0, hit);
-    asm.load(Size::Word, R7, R0, SOCK_STATE);
-    asm.alu_register(Alu::Move, R1, R0);
-    asm.call(SK_RELEASE);
-    asm.jump_if(R7, If::Equal, TCP_LISTEN, hit);
-    asm.jump_if(R7, If::Equal, TCP_SYN_SENT, hit);
-    asm.jump(pass);
-}
-
-/// Writes the ends in the key, of `address_bytes` each, as a tuple. Uses R2.
-fn tuple(asm: &mut Assembler, address_bytes: i16) {
-    let addresses = [flows::key::REMOTE_ADDRESS, key::ADDRESS];
-    for (at, from) in (0i16..).zip(addresses) {
-        for part in (0..address_bytes).step_by(4) {
-            asm.load(Size::Word, R2, R10, KEY + from + part);
-            asm.store(Size::Word, R10, TUPLE + at * address_bytes + part, R2);
-        }
-    }
-    for (at, from) in (0i16..).zip([flows::key::REMOTE_PORT, key::PORT]) {
-        asm.load(Size::Half, R2, R10, KEY + from);
-        asm.store(Size::Half, R10, TUPLE + 2 * address_bytes + 2 * at, R2);
-    }
+    asm.bind(wildcard);
+    other_hosts::leave(asm, stations_fd, hit, pass);
 }
 
 /// Steps over the ICMP error at R7 into the packet that it quotes, and goes to `look_up` with the
@@ -374,22 +316,6 @@ fn long_datagram(asm: &mut Assembler, max: Option<u32>, [length, protocol]: [i16
     asm.turn_big_endian(R2, 16);
     asm.jump_if(R2, If::Greater, max, pass);
     asm.bind(goes_on);
-}
-
-/// Goes to `pass` unless `bytes` more of the packet are there from R7 on. Uses R1.
-fn need(asm: &mut Assembler, bytes: i32, pass: Label) {
-    asm.alu_register(Alu::Move, R1, R7);
-    asm.alu(Alu::Add, R1, bytes);
-    asm.jump_if_register(R1, If::Greater, R8, pass);
-}
-
-/// Goes to `hit` if the key on the stack is in the map. Uses R0 to R5.
-fn look(asm: &mut Assembler, ours_fd: i32, hit: Label) {
-    asm.load_map(R1, ours_fd);
-    asm.alu_register(Alu::Move, R2, R10);
-    asm.alu(Alu::Add, R2, i32::from(KEY));
-    asm.call(MAP_LOOKUP_ELEM);
-    asm.jump_if(R0, If::NotEqual, 0, hit);
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::Nanos;
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
-use port::memory::{MemoryPort, wire as memory_wire};
+use port::memory::{MemoryPort, WireConfig, wire_with};
 use port::{LinkChecksums, Port};
 use shm::{Batch, Doorbell, FlowState, Frame, FramePool, PoolConfig};
 use wire::build::{TcpSegment, UdpPacket};
@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod capture;
+mod stations;
 
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -49,9 +50,19 @@ impl<J: Job> Bench<J> {
         jobs: Vec<J>,
         adjust: impl FnOnce(&mut DispatcherPort<MemoryPort>),
     ) -> Self {
+        Self::over(WireConfig::default(), policy, ring, jobs, adjust)
+    }
+
+    fn over(
+        wire: WireConfig,
+        policy: &str,
+        ring: usize,
+        jobs: Vec<J>,
+        adjust: impl FnOnce(&mut DispatcherPort<MemoryPort>),
+    ) -> Self {
         let pool = FramePool::new(PoolConfig { frames: 256, chunk_bytes: 2048, numa_node: None })
             .expect("half a MiB fits");
-        let (client, server) = memory_wire(128);
+        let (client, server) = wire_with(&WireConfig { capacity: 128, ..wire });
         let mut dispatcher_port = DispatcherPort::new(server, OUR_MAC);
         adjust(&mut dispatcher_port);
         let listen = ["udp:10.0.0.2:7", "tcp:10.0.0.2:7", "udp:[fd00::2]:7"];

@@ -100,6 +100,7 @@ impl XdpSockets {
             kernel_answers_arp: interface.take() == Take::Ours,
             checksums,
             mac: Some(interface.mac()),
+            hears_others: true,
         };
         let poll_set = match sockets.len() {
             1 => None,

@@ -6,17 +6,22 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::*;
 use crate::xdp::bpf::{self, MAP_TYPE_XSKMAP, Map};
 use crate::xdp::ours::{Destination, Ours, Protocol};
+use crate::xdp::station_map::StationMap;
 use crate::xdp::{Flow, Flows};
 
 /// What the kernel answers for a packet that goes to the socket, and to the kernel.
 const XDP_REDIRECT: u32 = 4;
 const PASSED: u32 = 2;
 
+/// To which the packets here are.
+const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
 /// The program, loaded, with a socket at queue 0 so that redirection has somewhere to go.
 struct Loaded {
     program: std::os::fd::OwnedFd,
     ours: Ours,
     flows: Flows,
+    stations: StationMap,
     sockets: Map,
     socket: std::os::fd::OwnedFd,
 }
@@ -31,8 +36,13 @@ impl Loaded {
         let ours = Ours::create().expect("the tests of XDP run as root");
         let sockets = Map::create(MAP_TYPE_XSKMAP, "test", 4, 4, 4, 0).expect("root may");
         let flows = Flows::create().expect("the tests of XDP run as root");
-        let taken =
-            Taken { ours_fd: ours.as_fd().as_raw_fd(), flows_fd: flows.as_fd().as_raw_fd() };
+        let stations = StationMap::create().expect("the tests of XDP run as root");
+        stations.set(&[OUR_MAC]).expect("there is room");
+        let taken = Taken {
+            ours_fd: ours.as_fd().as_raw_fd(),
+            flows_fd: flows.as_fd().as_raw_fd(),
+            stations_fd: stations.as_fd().as_raw_fd(),
+        };
         let program = assemble(take, taken, sockets.as_fd().as_raw_fd(), None, mtu);
         let program = bpf::load("test", &program, mtu.is_some()).unwrap_or_else(|refused| {
             panic!("{}: {}", refused.errno, refused.log);
@@ -45,7 +55,7 @@ impl Loaded {
         .expect("root may open AF_XDP sockets");
         let fd = socket.as_fd().as_raw_fd().to_ne_bytes();
         sockets.update(&0u32.to_ne_bytes(), &fd).expect("queue 0 is in the map");
-        Self { program, ours, flows, sockets, socket }
+        Self { program, ours, flows, stations, sockets, socket }
     }
 
     fn add(&self, protocol: Protocol, address: Option<&str>, port: Option<u16>) -> Destination {
@@ -65,7 +75,7 @@ impl Loaded {
 }
 
 fn ethernet(tags: &[u16], kind: u16, payload: &[u8]) -> Vec<u8> {
-    let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    let mut packet = [OUR_MAC, [2, 0, 0, 0, 0, 2]].concat();
     for tag_protocol in tags {
         packet.extend_from_slice(&tag_protocol.to_be_bytes());
         packet.extend_from_slice(&7u16.to_be_bytes());
@@ -411,6 +421,58 @@ fn a_packet_cut_anywhere_before_its_ports_goes_to_the_kernel() {
         for len in 14..packet.len() {
             assert_eq!(loaded.takes(&packet[..len]), len >= headers, "{len} of {headers}");
         }
+    }
+}
+
+#[test]
+fn of_what_a_wildcard_covers_only_what_is_to_a_link_address_of_this_host_is_taken() {
+    let addresses: [[u8; 6]; 8] = std::array::from_fn(|at| [2, 0, 0, 0, at as u8, 1]);
+    let to = |mac: [u8; 6], tags: &[u16], kind, payload: &[u8]| {
+        let mut packet = ethernet(tags, kind, payload);
+        packet[..6].copy_from_slice(&mac);
+        packet
+    };
+    let others = [
+        [0; 6],
+        [0xff; 6],
+        [3, 0, 0, 0, 0, 1],
+        [1, 0, 0x5e, 0, 0, 1],
+        [2, 0, 0, 0, 8, 1],
+        [2, 0, 0, 0, 0, 2],
+        [2, 1, 0, 0, 0, 1],
+    ];
+    for port in [Some(7000), None] {
+        let loaded = Loaded::new(Take::Ours);
+        loaded.add(Protocol::Udp, None, port);
+        for (tags, kind, payload) in [
+            (&[][..], 0x0800, ipv4(17, 0, 0, 7000)),
+            (&[0x8100], 0x0800, ipv4(17, 0, 0, 7000)),
+            (&[0x88a8, 0x8100], 0x86dd, ipv6(17, 7000)),
+        ] {
+            loaded.stations.set(&addresses).expect("there is room");
+            for mac in addresses {
+                assert!(loaded.takes(&to(mac, tags, kind, &payload)), "{mac:x?}");
+            }
+            for mac in others {
+                assert!(!loaded.takes(&to(mac, tags, kind, &payload)), "{mac:x?}");
+            }
+            loaded.stations.set(&[others[4]]).expect("there is room");
+            assert!(loaded.takes(&to(others[4], tags, kind, &payload)), "it is ours now");
+            assert!(!loaded.takes(&to(addresses[0], tags, kind, &payload)), "and it no more");
+        }
+    }
+}
+
+#[test]
+fn what_is_to_an_address_of_this_host_is_taken_by_whichever_link_address_it_comes() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.stations.set(&[[6; 6]]).expect("there is room");
+    let packet = ethernet(&[], 0x0800, &ipv4(17, 0, 0, 7000));
+    assert!(!loaded.takes(&packet));
+    for port in [Some(7000), None] {
+        let destination = loaded.add(Protocol::Udp, Some("10.1.2.3"), port);
+        assert!(loaded.takes(&packet), "{destination}");
+        loaded.ours.remove(destination).expect("it is there");
     }
 }
 
