@@ -49,6 +49,7 @@ mod waiting;
 
 pub(crate) use answer::Answer;
 pub(crate) use app::Member;
+pub(crate) use interfaces::PortInterface;
 pub(crate) use routes::Link;
 pub(crate) use table::{Processes, SocketTable};
 pub(crate) use table_config::SocketTableConfig;

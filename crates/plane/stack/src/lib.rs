@@ -44,7 +44,7 @@ pub use for_kernel::ForKernel;
 pub use heritage::{Heritage, Inherited, NoHeritage};
 pub use parcel::{LetGo, Parcel};
 pub use rings::RingLimits;
-pub use routes::NextHop;
+pub use routes::{NextHop, PortLink};
 pub use service::ServiceKind;
 pub use socket_job::{SocketJob, SocketJobConfig, send_connect_probe};
 pub use sources::{PREFIXES_MAX, Ports, SourcePrefix, Sources};

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use base::{Nanos, PortId};
 
-use crate::routes::{NextHop, Route};
+use crate::routes::{NextHop, PortLink, Route};
 
 /// Addresses at once, at most. Beyond that the oldest of the user with most of them is forgotten,
 /// and asked for when it is needed again: no user's addresses crowd out another's.
@@ -29,6 +29,11 @@ pub(crate) struct Neighbours {
     asked_of: OfUsers,
     /// What it is to be asked next, and for which user.
     questions: Vec<(IpAddr, u32)>,
+    /// The link address of each port, once it was told.
+    macs: BTreeMap<PortId, [u8; 6]>,
+    /// Changes of those that the ways of connections do not know yet: of each port one, or as many
+    /// as are told at once.
+    readdressed: Vec<PortLink>,
 }
 
 /// Addresses by the user for whom they are known, in the order in which they came.
@@ -125,6 +130,26 @@ impl Neighbours {
                 self.note_asked(remote, user, now);
             }
         }
+    }
+
+    /// The interfaces of our ports are these now. Ways from a link address before lead from the
+    /// present one.
+    pub(crate) fn readdress(&mut self, links: &[PortLink]) {
+        for link in links {
+            let is_told = self.macs.insert(link.port, link.mac) == Some(link.mac);
+            if is_told || link.mac_before.is_none() {
+                continue;
+            }
+            for known in self.known.values_mut() {
+                known.route = known.route.readdressed(link);
+            }
+            self.readdressed.push(*link);
+        }
+    }
+
+    /// The changes that are new since the last call, for the ways of connections.
+    pub(crate) fn take_readdressed(&mut self) -> impl Iterator<Item = PortLink> + use<'_> {
+        self.readdressed.drain(..)
     }
 
     /// Asks for the next hop of an address: once, however many datagrams wait for it.

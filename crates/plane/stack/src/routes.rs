@@ -25,6 +25,19 @@ pub struct NextHop {
     pub header: Vec<u8>,
 }
 
+/// The interface of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortLink {
+    /// The port.
+    pub port: PortId,
+    /// Its interface's number.
+    pub interface: u32,
+    /// The link address that packets of ours leave with.
+    pub mac: [u8; 6],
+    /// What it was before, if it has changed.
+    pub mac_before: Option<[u8; 6]>,
+}
+
 /// Where a segment goes, and what stands before its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Route {
@@ -61,6 +74,17 @@ impl Route {
         header.get_mut(..next_hop.header.len())?.copy_from_slice(&next_hop.header);
         let (port, vlan_tci) = (next_hop.port, next_hop.vlan_tci);
         Some(Self { port, vlan_tci, header, header_bytes: next_hop.header.len() as u8 })
+    }
+
+    /// The same from the present link address of its port, if it was from the one before.
+    pub(crate) fn readdressed(mut self, link: &PortLink) -> Self {
+        let from = self.header.get_mut(6..12).filter(|_| self.header_bytes >= 12);
+        if let Some(from) = from.filter(|_| self.port == link.port)
+            && link.mac_before.is_some_and(|before| *from == before)
+        {
+            from.copy_from_slice(&link.mac);
+        }
+        self
     }
 
     /// The link header.
@@ -133,6 +157,22 @@ impl Routes {
         self.routes.get(number as usize)?.as_ref()
     }
 
+    /// A port's link address has changed: what left with the one before leaves with that from now
+    /// on, also where the peer still sends to the one before or nothing at all.
+    #[cold]
+    pub(crate) fn readdress(&mut self, link: &PortLink) {
+        for (number, place) in (0_u32..).zip(&mut self.routes) {
+            let Some(before) = *place else { continue };
+            let now = before.readdressed(link);
+            if now != before {
+                *place = Some(now);
+                forget(&mut self.numbers, &before, number);
+                // It may be known by another number already: then it has two.
+                self.numbers.entry(now).or_insert(number);
+            }
+        }
+    }
+
     /// Forgets every route that `each_used` does not name.
     pub(crate) fn sweep(&mut self, each_used: impl FnOnce(&mut dyn FnMut(u32))) {
         let mut is_used = vec![false; self.routes.len()];
@@ -144,10 +184,17 @@ impl Routes {
         let unused = (0_u32..).zip(&mut self.routes).zip(is_used).filter(|(_, used)| !used);
         for ((number, place), _) in unused {
             if let Some(route) = place.take() {
-                self.numbers.remove(&route);
+                forget(&mut self.numbers, &route, number);
                 self.free.push(number);
             }
         }
+    }
+}
+
+/// The route has that number no more.
+fn forget(numbers: &mut BTreeMap<Route, u32>, route: &Route, number: u32) {
+    if numbers.get(route) == Some(&number) {
+        numbers.remove(route);
     }
 }
 
@@ -172,5 +219,30 @@ mod tests {
         let new = routes.number(route(100_000)).expect("there is room again");
         assert_eq!(routes.get(new), Some(&route(100_000)));
         assert_eq!(routes.number(route(9)), Some(9));
+    }
+
+    #[test]
+    fn a_changed_link_address_is_the_source_of_every_route_by_its_port_and_of_no_other() {
+        let with = |port: u16, peer: u8, own: u8| {
+            let mut header = [0; HEADER_MAX];
+            (header[5], header[11]) = (peer, own);
+            Route { port: PortId(port), vlan_tci: 0, header, header_bytes: 14 }
+        };
+        let mut routes = Routes::new();
+        let known = [with(0, 1, 7), with(0, 2, 7), with(0, 3, 6), with(1, 1, 7), with(0, 2, 8)];
+        let numbers = known.map(|route| routes.number(route).expect("there is room"));
+        let mac = |last| [0, 0, 0, 0, 0, last];
+        let (port, interface) = (PortId(0), 3);
+        routes.readdress(&PortLink { port, interface, mac: mac(8), mac_before: Some(mac(7)) });
+        let now = numbers.map(|number| *routes.get(number).expect("it is in use"));
+        // The third is a macvlan's, say, and the last was learned after the change.
+        let wanted = [with(0, 1, 8), with(0, 2, 8), with(0, 3, 6), with(1, 1, 7), with(0, 2, 8)];
+        assert_eq!(now, wanted);
+        assert_eq!(routes.number(with(0, 1, 8)), Some(numbers[0]), "no other number for it");
+        // One that has two numbers goes with the second.
+        routes.sweep(|mark| numbers[2..].iter().for_each(|number| mark(*number)));
+        assert_eq!(routes.number(with(0, 2, 8)), Some(numbers[4]));
+        assert_eq!(routes.get(numbers[4]), Some(&with(0, 2, 8)));
+        assert_eq!(routes.get(numbers[1]), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::{flow, mtu};
 use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::open_sockets::OpenSockets;
-use crate::sockets::{Link, SocketTable, SocketTableConfig};
+use crate::sockets::{Link, PortInterface, SocketTable, SocketTableConfig};
 
 fn cannot_look(error: std::io::Error) -> Failure {
     Failure::Said(format!(
@@ -61,9 +61,15 @@ impl Post {
             let spec: PortSpec = text.parse()?;
             let name = spec.interface().unwrap_or_default();
             if let Some(interface) = sys::interface::index_of(name) {
-                let comes_back = matches!(spec, PortSpec::Xdp { .. });
-                names.push((interface, name.to_owned(), comes_back));
-                links.push(Link { interface, port: PortId(id), mac: dispatcher_port.mac() });
+                let mac = dispatcher_port.mac();
+                names.push(PortInterface {
+                    number: interface,
+                    name: name.to_owned(),
+                    comes_back: matches!(spec, PortSpec::Xdp { .. }),
+                    // The interface of a TAP is the kernel's end.
+                    mac: (!matches!(spec, PortSpec::Tap { .. })).then_some(mac),
+                });
+                links.push(Link { interface, port: PortId(id), mac });
             }
         }
         // While nobody can speak to this process yet.

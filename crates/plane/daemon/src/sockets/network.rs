@@ -11,7 +11,7 @@ use super::control_groups::ControlGroups;
 use super::errors::Errors;
 use super::examine;
 use super::firewall::Firewall;
-use super::interfaces::Interfaces;
+use super::interfaces::{Interfaces, PortInterface};
 use super::routes::{Link, Neighbours};
 use super::sources::SourceRoutes;
 
@@ -36,11 +36,11 @@ impl Network {
     /// The kernel's netlink sockets, or raw ones, cannot be opened.
     pub(super) fn watch(
         links: Vec<Link>,
-        names: Vec<(u32, String, bool)>,
+        names: Vec<PortInterface>,
         is_firewall_ignored: bool,
     ) -> Result<Self, SysError> {
         let sources = SourceRoutes::new(links.clone(), &names);
-        let numbers = names.iter().map(|(number, ..)| *number);
+        let numbers = names.iter().map(|named| named.number);
         let firewall = Firewall::watch(is_firewall_ignored, numbers)?;
         Ok(Self {
             namespace: examine::own_namespace()?,

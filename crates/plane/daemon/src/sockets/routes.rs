@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::{Nanos, PortId};
 use rustix::io::Errno;
-use stack::NextHop;
+use stack::{NextHop, PortLink};
 use sys::SysError;
 use sys::neighbour::{self, NeighbourState};
 use sys::net_changes::{Changed, NetChanges};
@@ -78,6 +78,8 @@ pub(super) enum Reach {
 /// All next hops that were looked up.
 pub(super) struct Neighbours {
     links: Vec<Link>,
+    /// What the link address of a port was before.
+    macs_before: BTreeMap<PortId, [u8; 6]>,
     changes: NetChanges,
     kept: BTreeMap<(IpAddr, Option<IpAddr>), Whither>,
     /// Addresses of our interfaces.
@@ -96,6 +98,7 @@ impl Neighbours {
         let changes = NetChanges::watch()?;
         let mut neighbours = Self {
             links,
+            macs_before: BTreeMap::new(),
             changes,
             kept: BTreeMap::new(),
             addresses: Vec::new(),
@@ -107,9 +110,12 @@ impl Neighbours {
         Ok(neighbours)
     }
 
-    /// An interface of ours has another number and link address now.
+    /// An interface of ours has another number or link address now.
     pub(super) fn renumber(&mut self, from: u32, to: u32, mac: [u8; 6]) {
         for link in self.links.iter_mut().filter(|link| link.interface == from) {
+            if link.mac != mac {
+                self.macs_before.insert(link.port, link.mac);
+            }
             (link.interface, link.mac) = (to, mac);
         }
         self.kept.clear();
@@ -125,9 +131,15 @@ impl Neighbours {
         self.host_addresses = sorted(all.iter().map(|(_, address)| *address));
     }
 
-    /// The number of each port's interface.
-    pub(super) fn interfaces(&self) -> Arc<[(PortId, u32)]> {
-        self.links.iter().map(|link| (link.port, link.interface)).collect()
+    /// What each port's interface is.
+    pub(super) fn interfaces(&self) -> Arc<[PortLink]> {
+        let of = |link: &Link| PortLink {
+            port: link.port,
+            interface: link.interface,
+            mac: link.mac,
+            mac_before: self.macs_before.get(&link.port).copied(),
+        };
+        self.links.iter().map(of).collect()
     }
 
     /// The addresses of our interfaces.

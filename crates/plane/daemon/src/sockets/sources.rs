@@ -12,6 +12,7 @@ use base::Nanos;
 use stack::{PREFIXES_MAX, Ports, SourcePrefix, Sources};
 use sys::route::{self, Entry, EntryKind, TABLE_MAIN};
 
+use super::interfaces::PortInterface;
 use super::routes::Link;
 
 /// Time between two readings of the routes: whoever changes them often has them read late, and
@@ -44,10 +45,10 @@ pub(super) type Unchecked = &'static str;
 
 impl SourceRoutes {
     /// The routes by `links`, not read yet. Names of interfaces by number, for their settings.
-    pub(super) fn new(links: Vec<Link>, names: &[(u32, String, bool)]) -> Self {
+    pub(super) fn new(links: Vec<Link>, names: &[PortInterface]) -> Self {
         let name = |link: &Link| {
-            let name = names.iter().find(|(number, ..)| *number == link.interface);
-            name.map(|(_, name, _)| (Ports::of(link.port), name.clone()))
+            let named = names.iter().find(|named| named.number == link.interface);
+            named.map(|named| (Ports::of(link.port), named.name.clone()))
         };
         let names = links.iter().filter_map(name).collect();
         Self { links, names, due: Some(Nanos::ZERO), rests_until: Nanos::ZERO }

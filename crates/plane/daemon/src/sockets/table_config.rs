@@ -8,6 +8,7 @@ use stack::CommandQueue;
 use sys::eventfd::EventFd;
 use tcp::FlowOptions;
 
+use super::interfaces::PortInterface;
 use super::routes::Link;
 use crate::attach_server_counters::AttachServerCounters;
 use crate::doorbells::Doorbells;
@@ -24,7 +25,7 @@ pub(crate) struct SocketTableConfig {
     pub(crate) links: Vec<Link>,
     /// The names of their interfaces, by number, and whether their ports go on with another
     /// interface of the name.
-    pub(crate) names: Vec<(u32, String, bool)>,
+    pub(crate) names: Vec<PortInterface>,
     /// Bytes of the longest packet that every port takes.
     pub(crate) mtu: u16,
     /// Settings of every flow.

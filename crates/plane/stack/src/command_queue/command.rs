@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::PortId;
 use shm::sockets::Backlog;
 use tcp::FlowOptions;
 
 use crate::app_sockets::AppSockets;
 use crate::datagrams::Datagrams;
 use crate::eviction::Eviction;
-use crate::routes::NextHop;
+use crate::routes::{NextHop, PortLink};
 use crate::sources::Sources;
 
 /// What workers are told.
@@ -63,8 +62,9 @@ pub enum Command {
     },
     /// Where first packets may come from, from now on; none: anywhere.
     Sources(Option<Arc<Sources>>),
-    /// The number of each port's interface, which programs are told with their datagrams.
-    Interfaces(Arc<[(PortId, u32)]>),
+    /// What each port's interface is now. Programs are told its number with their datagrams; what
+    /// left with the link address before leaves with the present one.
+    Interfaces(Arc<[PortLink]>),
     /// Segments of connections that are known to nobody are not refused from now on: the kernel is
     /// about to go on with some.
     BeSilent,

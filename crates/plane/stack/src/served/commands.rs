@@ -78,7 +78,10 @@ impl Sockets {
             Command::Bind(socket) => self.bind(socket),
             Command::Evict(eviction) => self.evict(&eviction, engine, now),
             Command::Sources(sources) => self.sources = sources,
-            Command::Interfaces(interfaces) => self.datagrams.set_interfaces(interfaces),
+            Command::Interfaces(interfaces) => {
+                neighbours.readdress(&interfaces);
+                self.datagrams.set_interfaces(interfaces);
+            }
             Command::BeSilent => engine.be_silent(),
             Command::HandOverOrphans(_) => self.hand_over_orphans(engine, rings, now),
             Command::HandOver { app, slot, generation, request } => {

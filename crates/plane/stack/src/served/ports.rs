@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base::PortId;
 
 use crate::datagrams::Datagrams;
+use crate::routes::PortLink;
 
 /// Application and slot.
 type Name = (u16, u32);
@@ -16,8 +17,8 @@ type Name = (u16, u32);
 pub(super) struct Ports {
     by_name: BTreeMap<Name, Member>,
     by_port: BTreeMap<u16, Vec<Arc<Datagrams>>>,
-    /// The number of each port's interface.
-    interfaces: Option<Arc<[(PortId, u32)]>>,
+    /// Each port's interface.
+    interfaces: Option<Arc<[PortLink]>>,
 }
 
 /// A socket, and whether it waits for its turn to send.
@@ -29,14 +30,14 @@ struct Member {
 
 impl Ports {
     /// See [`Self::interface_of`].
-    pub(super) fn set_interfaces(&mut self, interfaces: Arc<[(PortId, u32)]>) {
+    pub(super) fn set_interfaces(&mut self, interfaces: Arc<[PortLink]>) {
         self.interfaces = Some(interfaces);
     }
 
     /// The number of a port's interface; 0: nobody has said.
     pub(super) fn interface_of(&self, port: PortId) -> u32 {
-        let all = self.interfaces.iter().flat_map(|all| all.iter());
-        all.copied().find(|(of, _)| *of == port).map_or(0, |(_, number)| number)
+        let mut all = self.interfaces.iter().flat_map(|all| all.iter());
+        all.find(|link| link.port == port).map_or(0, |link| link.interface)
     }
 
     /// Adds a socket; one of the same name goes.

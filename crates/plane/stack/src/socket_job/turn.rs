@@ -114,6 +114,14 @@ impl SocketJob {
             let (rings, mut heard) = (&mut context.rings, Heard { events });
             sockets.read_commands(COMMANDS, engine, rings, neighbours, now, &mut heard);
         }
+        self.follow_addresses();
+    }
+
+    /// What leaves from here on has the link address that its port has now, as far as it was told.
+    fn follow_addresses(&mut self) {
+        for link in self.neighbours.take_readdressed() {
+            self.routes.readdress(&link);
+        }
     }
 
     /// The service's part: what it does may lead to more events.
@@ -168,6 +176,7 @@ impl SocketJob {
         let Some(sockets) = sockets else { return };
         let mut heard = Heard { events };
         sockets.attend(engine, &mut context.rings, neighbours, now, &mut heard);
+        self.follow_addresses();
     }
 
     pub(super) fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {

@@ -13,6 +13,7 @@ mod mappings;
 mod moved;
 mod opened;
 mod rate;
+mod readdressed;
 mod room;
 mod shares;
 mod sources;
@@ -32,7 +33,7 @@ use tcp::{Algorithm, CloseReason, FlowOptions};
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::{
     AppSockets, Command, CommandQueue, Datagrams, Evicted, Eviction, LetGoRequest, Listening,
-    NextHop, Notifier, Rate, ServiceKind, SocketEvent, send_connect_probe,
+    NextHop, Notifier, PortLink, Rate, ServiceKind, SocketEvent, send_connect_probe,
 };
 
 use app::{App, POLLER, options};

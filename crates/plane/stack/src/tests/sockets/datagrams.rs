@@ -168,7 +168,8 @@ fn ip_of(packet: &[u8]) -> (u8, u8, u16) {
 fn a_datagram_says_how_it_leaves_and_how_it_came() {
     let (mut bench, app) = bench(1, None);
     let slot = datagrams(&app);
-    app.command_queue.command(&Command::Interfaces([(base::PortId(0), 17)].into()));
+    let link = PortLink { port: base::PortId(0), interface: 17, mac: OURS, mac_before: None };
+    app.command_queue.command(&Command::Interfaces([link].into()));
     bench.turns(2);
     let mut marked = packet(9, b"marked");
     (marked[15], marked[22]) = (0b10_1011, 5);
