@@ -8,8 +8,10 @@ mod app_dispatch;
 mod egress;
 
 use std::fmt;
+use std::sync::Arc;
 
 use base::{FrameMeta, NO_FRAGMENT, Nanos};
+use port::Stations;
 use shm::packets::{Delivery, FromApp, Packet, PacketQueue, PacketServer};
 use shm::{Frame, FramePool, ProtocolViolation};
 
@@ -294,6 +296,11 @@ impl AppSide {
             }
         }
         if handled == 0 { Taken::Nothing } else { Taken::Handled(handled) }
+    }
+
+    /// See [`Egress::follow`].
+    pub(crate) fn follow(&mut self, stations: Vec<Arc<Stations>>) {
+        self.egress.follow(stations);
     }
 
     /// Copies a packet into `frame` and looks whether the application may send it: the copy is

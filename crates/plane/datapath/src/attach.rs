@@ -1,5 +1,7 @@
 //! Applications come and go: what the host tells the dispatcher and asks of it.
 
+use std::sync::Arc;
+
 use base::Nanos;
 use port::Port;
 use shm::packets::PacketServer;
@@ -46,6 +48,8 @@ impl<P: Port> Dispatcher<P> {
             return Err((AttachRefused::Taken(taken), app_dispatch));
         }
         app_dispatch.id = id;
+        let stations = self.ports.iter().map(|port| Arc::clone(&port.stations));
+        app_dispatch.steering.follow(stations.collect());
         self.apps.insert(app_dispatch);
         Ok(id)
     }

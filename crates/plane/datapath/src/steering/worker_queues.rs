@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base::{NO_FRAGMENT, Nanos, WorkerId};
 use policy::cores::Progress;
+use port::Stations;
 use shm::ProtocolViolation;
 use shm::packets::PacketQueue;
 use sys::trace;
@@ -294,6 +295,13 @@ impl Steering {
     /// Whether a worker has something to say: looks at each.
     pub fn has_messages(&self) -> bool {
         self.worker_queues.iter().flatten().any(WorkerQueue::has_messages)
+    }
+
+    /// The link addresses of each port, with which the application's packets leave.
+    pub(crate) fn follow(&mut self, stations: Vec<Arc<Stations>>) {
+        if let Some(side) = &mut self.side {
+            side.follow(stations);
+        }
     }
 
     /// The application whose workers these are.

@@ -22,6 +22,7 @@ use crate::{
     Egress, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
 };
 
+mod readdressed;
 mod ready;
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -171,10 +172,14 @@ impl Harness {
 
     /// What has come out, payloads only.
     pub(super) fn replies(&mut self) -> Vec<Vec<u8>> {
+        self.frames().iter().map(|frame| frame[42..].to_vec()).collect()
+    }
+
+    fn frames(&mut self) -> Vec<Vec<u8>> {
         let (_, pool) = self.dispatcher.ports_and_pool();
         let mut batch = Batch::new();
         self.client.rx(pool, &mut batch, self.now);
-        let bytes = batch.iter().map(|frame: &Frame| frame.bytes()[42..].to_vec()).collect();
+        let bytes = batch.iter().map(|frame: &Frame| frame.bytes().to_vec()).collect();
         batch.drain(..).for_each(|frame| pool.give(frame));
         bytes
     }

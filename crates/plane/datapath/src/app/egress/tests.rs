@@ -42,7 +42,7 @@ fn verdict(
     change(&mut bytes, &mut meta);
     assert!(frame.fill(&bytes));
     *frame.meta_mut() = meta;
-    let verdict = rules.check(&frame);
+    let verdict = rules.check(&mut frame);
     pool.give(frame);
     verdict
 }
