@@ -23,6 +23,7 @@ mod firewall;
 mod hook;
 mod kubernetes;
 mod laboratory;
+mod link_addresses;
 mod load;
 mod memory;
 mod metrics;
