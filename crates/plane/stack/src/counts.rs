@@ -46,6 +46,7 @@ counters! {
         ErrorsForKernel "errors_for_kernel" "ICMP errors for the kernel's half of UDP sockets.",
         ErrorsTooMany "errors_too_many" "Dropped: such errors, more than a user may have wait.",
         NarrowPaths "narrow_paths" "Times that a path of datagrams was found to be narrow.",
+        NextHopsUnasked "next_hops_unasked" "Next hops not asked for: too many questions wait.",
     }
 }
 

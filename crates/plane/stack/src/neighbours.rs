@@ -2,7 +2,9 @@
 //!
 //! A frame says only what whoever sent it wanted to say. So the way that a datagram came by is used
 //! for answers just until the slow side has asked the kernel, and it never takes the place of what
-//! the kernel has said: a forged source address redirects nobody's datagrams.
+//! the kernel has said: a forged source address redirects nobody's datagrams. Nor does what comes
+//! make anybody ask: only who sends to an address wants to know its way, and invented sources to
+//! which nobody answers cost no question.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -72,6 +74,9 @@ struct Known {
     /// Our address on it.
     local: IpAddr,
     heard_at: Nanos,
+    /// Whether the kernel has named this way, and nothing has come by another since. If not, who
+    /// sends there has the kernel asked.
+    is_confirmed: bool,
     /// The user whose program wanted it first.
     user: u32,
 }
@@ -96,11 +101,11 @@ impl Neighbours {
         match self.known.get_mut(&remote) {
             Some(known) if known.route == route => known.heard_at = now,
             // It may have moved, or another pretends to be it: the kernel knows.
-            Some(_) => self.ask(remote, user, now),
+            Some(known) => known.is_confirmed = false,
             None if was_asked => {}
             None => {
-                self.insert(remote, Known { route, local, heard_at: now, user });
-                self.ask(remote, user, now);
+                let is_confirmed = false;
+                self.insert(remote, Known { route, local, heard_at: now, is_confirmed, user });
             }
         }
     }
@@ -119,7 +124,8 @@ impl Neighbours {
         match next_hop.and_then(|(next_hop, local)| Some((Route::of_next_hop(next_hop)?, local))) {
             Some((route, local)) => {
                 let user = self.forget_asked(remote).unwrap_or_default();
-                self.insert(remote, Known { route, local, heard_at: now, user });
+                let is_confirmed = true;
+                self.insert(remote, Known { route, local, heard_at: now, is_confirmed, user });
             }
             // A question without an answer is not asked again at once.
             None => {
@@ -188,6 +194,19 @@ impl Neighbours {
         self.questions.drain(..)
     }
 
+    /// Forgets the last questions, so that no more than `room` are left, and that they were asked:
+    /// whoever sends there again asks again. How many those are.
+    pub(crate) fn forget_questions_beyond(&mut self, room: usize) -> usize {
+        let mut forgotten = 0;
+        while self.questions.len() > room
+            && let Some((remote, _)) = self.questions.pop()
+        {
+            self.forget_asked(remote);
+            forgotten += 1;
+        }
+        forgotten
+    }
+
     fn insert(&mut self, remote: IpAddr, known: Known) {
         if let Some(before) = self.known.get_mut(&remote) {
             *before = Known { user: before.user, ..known };
@@ -214,7 +233,8 @@ impl Neighbours {
         let known = self.known.get(&remote);
         let found = known
             .map(|known| (known.route, if wanted.is_unspecified() { known.local } else { wanted }));
-        if known.is_none_or(|known| now.since(known.heard_at) > FRESH_FOR) {
+        let is_sure = |known: &Known| known.is_confirmed && now.since(known.heard_at) <= FRESH_FOR;
+        if !known.is_some_and(is_sure) {
             self.ask(remote, user, now);
         }
         found
@@ -268,6 +288,7 @@ mod tests {
         };
         // Of what nobody knows, the first word is believed until the kernel has answered.
         neighbours.learn(remote, local, route(&forged), 7, at(1));
+        assert_eq!(found(&mut neighbours, at(1)), Some(route(&forged)));
         assert_eq!(neighbours.questions().collect::<Vec<_>>(), [(remote, 7)]);
         neighbours.set(remote, Some((&honest, local)), at(2));
         assert_eq!(found(&mut neighbours, at(2)), Some(route(&honest)));
@@ -280,6 +301,43 @@ mod tests {
         neighbours.set(remote, None, at(7));
         neighbours.learn(remote, local, route(&forged), 7, at(7));
         assert_eq!(found(&mut neighbours, at(7)), None);
+    }
+
+    #[test]
+    fn sources_to_which_nobody_answers_have_nobody_asked_however_many_come() {
+        let mut neighbours = Neighbours::default();
+        let local: IpAddr = "10.0.0.2".parse().expect("an address");
+        let next_hop = NextHop { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
+        let route = Route::of_next_hop(&next_hop).expect("a short header");
+        let address = |at: usize| IpAddr::from([10, 1, (at >> 8) as u8, at as u8]);
+        let now = Nanos::from_secs(1);
+        for at in 0..3 * NEIGHBOURS_MAX {
+            neighbours.learn(address(at), local, route, 7, now);
+        }
+        assert_eq!((neighbours.questions().count(), neighbours.asked.len()), (0, 0));
+        let last = address(3 * NEIGHBOURS_MAX - 1);
+        let found = (0..2).map(|_| neighbours.find(last, local, 7, now)).collect::<Vec<_>>();
+        assert_eq!(found, [Some((route, local)); 2], "an answer leaves at once");
+        assert_eq!(neighbours.questions().collect::<Vec<_>>(), [(last, 7)]);
+    }
+
+    #[test]
+    fn a_question_for_which_there_is_no_room_is_asked_when_somebody_sends_again() {
+        let mut neighbours = Neighbours::default();
+        let local: IpAddr = "10.0.0.2".parse().expect("an address");
+        let remotes = [1, 2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
+        let now = Nanos::from_secs(1);
+        let mut find_all = |room| {
+            for remote in remotes {
+                assert!(neighbours.find(remote, local, 7, now).is_none());
+            }
+            let forgotten = neighbours.forget_questions_beyond(room);
+            (forgotten, neighbours.questions().map(|(remote, _)| remote).collect::<Vec<_>>())
+        };
+        assert_eq!(find_all(1), (2, remotes[..1].to_vec()));
+        assert_eq!(find_all(0), (2, vec![]));
+        assert_eq!(find_all(9), (0, remotes[1..].to_vec()));
+        assert_eq!(find_all(9), (0, vec![]), "all were asked");
     }
 
     #[test]

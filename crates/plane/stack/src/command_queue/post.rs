@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use shm::Producer;
 
+use super::EVENTS;
 use super::command::{Command, SocketEvent};
 use super::shared::{Mailbox, Shared, State, Stranded};
 use crate::eviction::Evicted;
@@ -94,6 +95,13 @@ impl Post {
     /// Says something; it is heard after [`Self::flush`].
     pub(crate) fn say(&mut self, event: SocketEvent) {
         self.waiting.push_back(event);
+    }
+
+    /// How many questions may still be said. Whoever asks can ask again, and strangers can have
+    /// many asked: they wait for room in the ring no more than once its length. All else that is
+    /// said is of sockets, of which there are so many and no more.
+    pub(crate) fn room_for_questions(&self) -> usize {
+        EVENTS.saturating_sub(self.waiting.len())
     }
 
     /// A connect probe from `remote` to `local` goes to whichever worker has their group, or gets

@@ -18,3 +18,21 @@ fn all_that_a_worker_has_said_is_heard_after_its_end() {
     assert!(slots == all, "{} of {}", slots.len(), all.len());
     assert!(front.state().heard.is_empty(), "nothing is kept of a worker that has ended");
 }
+
+#[test]
+fn there_is_no_room_for_questions_while_as_many_events_wait_as_the_ring_holds() {
+    let front = CommandQueue::new(|| (), || ());
+    let mut post = front.post(WorkerId(1));
+    let remote = "10.0.0.1".parse().expect("an address");
+    let ask = |post: &mut Post| {
+        let room = post.room_for_questions();
+        (0..room).for_each(|_| post.say(SocketEvent::Unresolved { remote, user: 7 }));
+        post.flush();
+        room
+    };
+    assert_eq!([ask(&mut post), ask(&mut post), ask(&mut post)], [EVENTS, EVENTS, 0]);
+    let mut heard = 0;
+    front.hear(|_| heard += 1);
+    post.flush();
+    assert_eq!((heard, post.room_for_questions()), (EVENTS, EVENTS));
+}

@@ -109,6 +109,9 @@ impl Sockets {
             }
             self.notify(app, slot);
         }
+        let room = self.post.room_for_questions();
+        let unasked = sending.neighbours.forget_questions_beyond(room);
+        self.stats.next_hops_unasked += unasked as u64;
         for (remote, user) in sending.neighbours.questions() {
             self.post.say(SocketEvent::Unresolved { remote, user });
         }

@@ -15,6 +15,8 @@ pub(crate) struct Stats {
     pub(super) datagrams_too_long: u64,
     pub(super) datagrams_denied: u64,
     pub(super) datagrams_no_route: u64,
+    /// Next hops that were not asked for, because too many questions wait.
+    pub(super) next_hops_unasked: u64,
     pub(super) datagrams_spoofed: u64,
     /// UDP sockets that ended before all that they had written had left.
     pub(super) datagrams_cut_off: u64,
@@ -44,6 +46,7 @@ impl Stats {
             datagrams_too_long: 0,
             datagrams_denied: 0,
             datagrams_no_route: 0,
+            next_hops_unasked: 0,
             datagrams_spoofed: 0,
             datagrams_cut_off: 0,
             errors_for_kernel: 0,
@@ -74,6 +77,7 @@ impl Stats {
             (SocketCounter::Looks, self.looks),
             (SocketCounter::LooksBarren, self.looks_barren),
             (SocketCounter::Evicted, self.evicted),
+            (SocketCounter::NextHopsUnasked, self.next_hops_unasked),
         ] {
             counts.set(event, count);
         }
