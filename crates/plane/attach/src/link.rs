@@ -67,7 +67,7 @@ impl Link {
 
     /// Connects to the join listener of this name: see `JoinListener`. A name is anybody's once
     /// the daemon has ended, so `daemon_uid` must be the user who listens: the one of the daemon
-    /// that told the name.
+    /// that told the name, and one whom this process can tell from others.
     ///
     /// # Errors
     /// As of [`Self::connect`].
@@ -76,7 +76,7 @@ impl Link {
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(failed)?;
         let path = Path::new("@").join(name);
         let link = Self::connect_to(&address, &path, failed)?;
-        match link.daemon_uid == daemon_uid {
+        match trust::is_same_user(link.daemon_uid, daemon_uid) {
             true => Ok(link),
             false => Err(AttachError::NotTheDaemon(path)),
         }

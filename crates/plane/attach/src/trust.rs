@@ -35,6 +35,19 @@ pub(crate) fn is_daemon_at(path: &Path, uid: u32) -> bool {
     }
 }
 
+/// Whether two numbers stand for the same user. All whom this process's user namespace does not map
+/// have one number, which is therefore nobody's.
+pub(crate) fn is_same_user(one: u32, other: u32) -> bool {
+    one == other && one != overflow_uid()
+}
+
+/// The number of users without one: proc_sys_kernel(5).
+fn overflow_uid() -> u32 {
+    const USUAL: u32 = 65_534;
+    let text = std::fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+    text.trim().parse().unwrap_or(USUAL)
+}
+
 /// Whether nobody but that user and root can put files into the folder.
 fn is_only_for(folder: &Metadata, uid: u32) -> bool {
     const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -49,6 +62,12 @@ mod tests {
     use super::*;
 
     const OTHER: u32 = 65_533;
+
+    #[test]
+    fn users_without_a_number_of_their_own_are_not_told_from_each_other() {
+        assert!(is_same_user(ROOT, ROOT) && is_same_user(OTHER, OTHER));
+        assert!(!is_same_user(ROOT, OTHER) && !is_same_user(overflow_uid(), overflow_uid()));
+    }
 
     #[test]
     fn another_user_is_the_daemon_only_where_nobody_else_can_put_files() {
