@@ -1,6 +1,9 @@
 //! What `calisto metrics` and `calisto web` have in common: an HTTP server for few clients, each of
 //! which is bounded in what it may send and in how long it may stay.
 
+mod impatient;
+mod places;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use self::impatient::Impatient;
+use self::places::Places;
 use crate::failure::Failure;
 use crate::output;
 
@@ -24,6 +29,9 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// Time that a client has to send the head of a request, and between two requests.
 const HEAD_MAX: Duration = Duration::from_secs(5);
+
+/// Time that a client has to take an answer, once it does not fit into the kernel's buffers.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The longest life of a connection: a client that asks every second opens a new one then.
 const CONNECTION_MAX: Duration = Duration::from_secs(300);
@@ -86,6 +94,7 @@ async fn listen<S: Site>(
     output::done(&format!("serving http://{address}{paths}"), json)?;
     let site = Arc::new(site_at(address));
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let shares = Places::default();
     while !sys::signal::stop_requested() {
         let Ok(Ok(place)) =
             tokio::time::timeout(LOOK_EVERY, Arc::clone(&places).acquire_owned()).await
@@ -96,14 +105,16 @@ async fn listen<S: Site>(
         let Ok(accepted) = tokio::time::timeout(LOOK_EVERY, listener.accept()).await else {
             continue;
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, from)) = accepted else {
             tokio::time::sleep(LOOK_EVERY).await;
             continue;
         };
+        // Who has its share is not answered.
+        let Some(share) = shares.take(from.ip()) else { continue };
         let site = Arc::clone(&site);
         tokio::spawn(async move {
             converse(stream, site).await;
-            drop(place);
+            drop((place, share));
         });
     }
     Ok(())
@@ -118,7 +129,7 @@ async fn converse<S: Site>(stream: TcpStream, site: Arc<S>) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Impatient::new(stream, ANSWER_MAX)), service);
     // How a client's connection ends is the client's affair.
     let _ = tokio::time::timeout(CONNECTION_MAX, connection).await;
 }
