@@ -70,7 +70,7 @@ impl Denial {
             "refused: a process does not go on as an application of another user or group"
         );
         let app_name = app_name.to_owned();
-        Some(Fallback { app, app_name, pid, cookie: 0, inode: 0, reason, count: 1 })
+        Some(Fallback { app, app_name, uid, pid, cookie: 0, inode: 0, reason, count: 1 })
     }
 }
 

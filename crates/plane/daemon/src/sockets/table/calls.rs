@@ -95,9 +95,9 @@ impl SocketTable {
     fn note_fallback(&mut self, member: &Member, cookie: u64, inode: u64, reason: FallbackReason) {
         let Some(app) = self.apps.get(member.app) else { return };
         let app_name = app.name.clone();
-        let (app, pid) = (member.app, member.pid);
+        let (app, uid, pid) = (member.app, app.uid, member.pid);
         tracing::debug!(target: log::SOCKETS, app, app_name, pid, ?reason, "left to the kernel");
-        self.fallbacks.add(Fallback { app, app_name, pid, cookie, inode, reason, count: 1 });
+        self.fallbacks.add(Fallback { app, app_name, uid, pid, cookie, inode, reason, count: 1 });
     }
 
     fn open_poller(&mut self, context: &mut Context<'_>) -> Answer {
