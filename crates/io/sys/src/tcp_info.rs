@@ -5,11 +5,35 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::SysError;
 
+/// States of include/net/tcp_states.h.
+const TCP_CLOSE: u8 = 7;
+const TCP_LISTEN: u8 = 10;
+
 /// Segments that the kernel has sent again so far.
 ///
 /// # Errors
 /// It is no TCP socket.
 pub fn sent_again(socket: BorrowedFd<'_>) -> Result<u32, SysError> {
+    read(socket).map(|info| info.tcpi_total_retrans)
+}
+
+/// Whether it listens.
+///
+/// # Errors
+/// It is no TCP socket.
+pub fn is_listening(socket: BorrowedFd<'_>) -> Result<bool, SysError> {
+    read(socket).map(|info| info.tcpi_state == TCP_LISTEN)
+}
+
+/// Whether it neither listens nor has, opens or ends a connection.
+///
+/// # Errors
+/// It is no TCP socket.
+pub fn is_closed(socket: BorrowedFd<'_>) -> Result<bool, SysError> {
+    read(socket).map(|info| info.tcpi_state == TCP_CLOSE)
+}
+
+fn read(socket: BorrowedFd<'_>) -> Result<libc::tcp_info, SysError> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: `info` has room for `length` bytes.
@@ -26,7 +50,7 @@ pub fn sent_again(socket: BorrowedFd<'_>) -> Result<u32, SysError> {
         return Err(SysError::last("ask about a connection", "it may be no TCP socket"));
     }
     // SAFETY: it was zero, and any bytes are numbers; an older kernel fills in fewer.
-    Ok(unsafe { info.assume_init() }.tcpi_total_retrans)
+    Ok(unsafe { info.assume_init() })
 }
 
 #[cfg(test)]
@@ -42,7 +66,11 @@ mod tests {
         let here = listener.local_addr().expect("it is bound");
         let stream = TcpStream::connect(here).expect("it listens");
         assert_eq!(sent_again(stream.as_fd()).ok(), Some(0));
+        let states = [is_listening, is_closed].map(|is| is(stream.as_fd()).ok());
+        assert_eq!(states, [Some(false), Some(false)]);
+        let states = [is_listening, is_closed].map(|is| is(listener.as_fd()).ok());
+        assert_eq!(states, [Some(true), Some(false)]);
         let datagrams = UdpSocket::bind("127.0.0.1:0").expect("loopback is up");
-        assert!(sent_again(datagrams.as_fd()).is_err());
+        assert!(sent_again(datagrams.as_fd()).is_err() && is_closed(datagrams.as_fd()).is_err());
     }
 }

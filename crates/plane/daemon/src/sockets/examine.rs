@@ -28,6 +28,7 @@ use rustix::net::sockopt;
 use shm::sockets::{SlotOption, SlotWords};
 use sys::socket;
 use sys::socket_options::{self, FirstOptions, KernelOnly};
+use sys::tcp_info;
 use wire::Protocol;
 
 /// IPPROTO_MPTCP of linux/in.h.
@@ -188,11 +189,22 @@ pub(super) fn is_untouched(socket: &OwnedFd) -> bool {
         && rustix::net::getpeername(socket).is_err()
 }
 
-/// Whether closing a descriptor cannot take long, even if it is the last of its kind: an internet
-/// socket without a peer sends nothing then and waits for nobody.
+/// Whether closing a descriptor cannot take long, even if it is the last of its kind: a UDP socket
+/// without a peer, or a TCP socket that listens, or is closed and does not linger, sends nothing
+/// then and waits for nobody. One that is being opened may stand at the next moment, and its close
+/// waits for its peer as long as SO_LINGER says. A program may still begin to connect between this
+/// look and the close: to win that, it needs both SO_LINGER and a connection within some
+/// microseconds.
 pub(super) fn closes_at_once(socket: &OwnedFd) -> bool {
-    let is_plain = |kind: socket::Kind| kind.is_udp() || kind.is_tcp();
-    socket::kind_of(socket.as_fd()).is_ok_and(is_plain) && rustix::net::getpeername(socket).is_err()
+    let fd = socket.as_fd();
+    let Ok(kind) = socket::kind_of(fd) else { return false };
+    if kind.is_udp() {
+        return rustix::net::getpeername(socket).is_err();
+    }
+    let does_not_linger = || sockopt::socket_linger(socket).is_ok_and(|linger| linger.is_none());
+    kind.is_tcp()
+        && (tcp_info::is_listening(fd).is_ok_and(|is_it| is_it)
+            || does_not_linger() && tcp_info::is_closed(fd).is_ok_and(|is_it| is_it))
 }
 
 /// The network namespace of this thread.
@@ -210,6 +222,9 @@ pub(super) fn own_namespace() -> Result<u64, sys::SysError> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::time::Duration;
+
+    use rustix::net::{SocketFlags, SocketType};
 
     use super::*;
 
@@ -250,6 +265,39 @@ mod tests {
         let of_all = udp();
         of_all.set_broadcast(true).expect("a socket");
         assert_eq!(refused(of_all), Some(FallbackReason::UnsupportedOption));
+    }
+
+    #[test]
+    fn only_what_waits_for_no_peer_is_closed_while_others_wait() {
+        let socket = || {
+            let (family, kind) = (rustix::net::AddressFamily::INET, SocketType::STREAM);
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            rustix::net::socket_with(family, kind, flags, None).expect("descriptors are left")
+        };
+        let linger = |socket: &OwnedFd| {
+            sockopt::set_socket_linger(socket, Some(Duration::from_secs(60))).expect("a socket");
+        };
+        let (plain, lingering) = (socket(), socket());
+        linger(&lingering);
+        assert!(closes_at_once(&plain) && !closes_at_once(&lingering));
+        let full = socket();
+        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        rustix::net::bind(&full, &any).expect("a port is free");
+        rustix::net::listen(&full, 0).expect("it is bound");
+        let to = socket::local_address(full.as_fd()).expect("it is bound");
+        linger(&full);
+        assert!(closes_at_once(&full), "who listens sends nothing");
+        // One caller fits into its queue, or two; the others are not answered.
+        let callers: Vec<_> = (0..5).map(|_| socket()).collect();
+        for caller in &callers {
+            linger(caller);
+            let _ = rustix::net::connect(caller, &to);
+            assert!(!closes_at_once(caller));
+        }
+        let last = callers.last().expect("there are five");
+        assert!(rustix::net::getpeername(last).is_err(), "it is being opened");
+        let udp: OwnedFd = UdpSocket::bind("127.0.0.1:0").expect("a port is free").into();
+        assert!(closes_at_once(&udp));
     }
 
     #[test]
