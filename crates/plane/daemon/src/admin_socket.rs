@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use admin::{Command, Reply, ReplyBody, Request};
 use policy::{Entry, table_text};
-use rustix::fs::OFlags;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use crate::admin_clients::{CLIENTS_MAX, ClientId, Clients};
 use crate::ask::{ANSWER_MAX, Asks, Question};
@@ -60,7 +60,9 @@ pub(crate) fn serve(path: &str, asks: Asks) -> Result<Server, Failure> {
         }
         Err(_) => {}
     }
-    let mut listener = Listener::bind(path).map_err(failed)?;
+    // Read here: the thread of the socket may not ask for it.
+    let own = rustix::process::geteuid().as_raw();
+    let mut listener = Listener::bind(path, own).map_err(failed)?;
     let clients = Clients::default();
     let entered = clients.clone();
     std::thread::Builder::new()
@@ -80,22 +82,31 @@ struct Listener {
     path: String,
     /// Device and inode. The socket keeps the inode, so that it is nobody else's meanwhile.
     file: Option<(u64, u64)>,
+    /// The daemon's user.
+    own: u32,
     has_complained: bool,
 }
 
 /// Threads for clients: those that have lost their place need theirs a moment longer.
 const THREADS_MAX: usize = 2 * CLIENTS_MAX;
 
+/// Callers that wait to be taken, at most.
+const BACKLOG: i32 = 128;
+
 /// Time between two looks whether the file is there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 impl Listener {
-    fn bind(path: &str) -> std::io::Result<Self> {
-        let socket = UnixListener::bind(path)?;
+    fn bind(path: &str, own: u32) -> std::io::Result<Self> {
         // Its callers can be gone before they are taken.
-        rustix::fs::fcntl_setfl(&socket, OFlags::NONBLOCK)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        // Nobody can connect before it listens, so nobody comes in by the mode of the umask.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(Self { socket, path: path.to_owned(), file: identity(path), has_complained: false })
+        rustix::net::listen(&socket, BACKLOG)?;
+        let (socket, file) = (UnixListener::from(socket), identity(path));
+        Ok(Self { socket, path: path.to_owned(), file, own, has_complained: false })
     }
 
     /// The next caller; nothing after a while.
@@ -116,7 +127,7 @@ impl Listener {
             self.has_complained = false;
             return;
         }
-        match Self::bind(&self.path) {
+        match Self::bind(&self.path, self.own) {
             Ok(anew) => {
                 let path = &self.path;
                 tracing::warn!(target: log::ADMIN, path, "it was removed, and is made anew");
@@ -139,6 +150,12 @@ fn identity(path: &str) -> Option<(u64, u64)> {
 fn is_socket(file: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt;
     file.file_type().is_socket()
+}
+
+/// Whether whoever connected is root or the daemon's own user. The file's mode says so, too, and
+/// somebody may change that.
+fn is_operator(stream: &UnixStream, own: u32) -> bool {
+    sys::unix_socket::peer_credentials(stream.as_fd()).is_ok_and(|who| [0, own].contains(&who.uid))
 }
 
 fn accept(listener: &mut Listener, asks: &Asks, clients: &Clients) {
@@ -167,6 +184,10 @@ fn accept(listener: &mut Listener, asks: &Asks, clients: &Clients) {
                 continue;
             }
         };
+        if !is_operator(&stream, listener.own) {
+            let _ = respond(&mut stream, error("only root and the daemon's own user may ask"));
+            continue;
+        }
         if !clients.enter(client, handle, Instant::now()) {
             let _ = respond(
                 &mut stream,
