@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use attach::{Call, Link, Reply, SocketsRequest};
 use rustix::fs::{SeekFrom, seek};
-use rustix::net::{AddressFamily, SocketType, bind, socket};
+use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
 use shm::sockets::{SlotWords, SocketMemory};
 
 use crate::accelerated::Accelerated;
@@ -112,6 +112,10 @@ impl StreamLiar {
         let make = || socket(AddressFamily::INET, kind, None);
         let socket = accelerated.here().enter(make).expect("the namespace is there");
         let socket = socket.expect("descriptors are left");
+        if kind == SocketType::DGRAM {
+            // So that others may have its port, too.
+            sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
+        }
         if let Some(at) = at {
             bind(&socket, &at).expect("the port is free");
         }

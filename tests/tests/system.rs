@@ -53,6 +53,7 @@ mod sockets_guardian;
 mod sockets_handover;
 mod sockets_hostile;
 mod sockets_local;
+mod sockets_ports;
 mod sockets_replace;
 mod sockets_rights;
 mod sockets_rules;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::netlink;
 
 use crate::SysError;
-use crate::netlink::{Request, u32_at};
+use crate::netlink::{NLM_F_DUMP, Request, u32_at};
 
 /// A transport protocol, with its number in an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,9 @@ pub struct Owner {
     /// It listens (TCP only).
     pub is_listener: bool,
 }
+
+/// SOCK_DIAG_BY_FAMILY of linux/sock_diag.h.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
 /// From nobody in particular, so that no connection fits.
 const NOBODY: u16 = 0;
@@ -64,7 +67,6 @@ pub fn of_ends(
     remote: SocketAddr,
     interface: u32,
 ) -> Result<Option<Owner>, SysError> {
-    const SOCK_DIAG_BY_FAMILY: u16 = 20;
     // Of UDP sockets the kernel takes the destination for the source ("for historical reasons").
     let (source, destination) = match transport {
         Transport::Tcp => (local, remote),
@@ -95,6 +97,54 @@ pub fn of_ends(
             let advice = "the kernel may lack CONFIG_INET_DIAG";
             Err(SysError::new(format!("ask whose socket is at {local}"), errno, advice))
         }
+    }
+}
+
+/// Passes on every UDP socket that is connected and has that local port, in the calling thread's
+/// network namespace: its own address, and whose it is. What its peer sends there is its own and
+/// nobody else's, whoever shares the port. The kernel walks its whole table for it: about a
+/// millisecond where that is large.
+///
+/// # Errors
+/// The kernel does not tell: it may lack CONFIG_INET_DIAG.
+pub fn each_connected_at(port: u16, mut each: impl FnMut(IpAddr, Owner)) -> Result<(), SysError> {
+    /// TCP_ESTABLISHED of include/net/tcp_states.h, which stands for connected.
+    const CONNECTED: u32 = 1 << 1;
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        // struct inet_diag_req_v2: family, protocol, no extensions, states; source port; any
+        // other port, addresses, interface and cookie.
+        let mut fixed = vec![family as u8, Transport::Udp as u8, 0, 0];
+        fixed.extend(CONNECTED.to_ne_bytes());
+        fixed.extend(port.to_be_bytes());
+        fixed.resize(56, 0);
+        let asked = Request::new(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &fixed).send_to(
+            Some(netlink::SOCK_DIAG),
+            |kind, body| {
+                if kind == SOCK_DIAG_BY_FAMILY
+                    && let Some(owner) = read(body)
+                {
+                    each(own_address(body), owner);
+                }
+            },
+        );
+        asked.map_err(|errno| {
+            let advice = "the kernel may lack CONFIG_INET_DIAG";
+            SysError::new(format!("ask who is connected at port {port}"), errno, advice)
+        })?;
+    }
+    Ok(())
+}
+
+/// The own address in a struct inet_diag_msg that [`read`] has read; IPv4 as IPv4.
+fn own_address(body: &[u8]) -> IpAddr {
+    /// Behind family, state, timer, retransmits and two ports.
+    const OWN: usize = 4 + 4;
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&body[OWN..OWN + 16]);
+    let [one, two, three, four, ..] = bytes;
+    match i32::from(body[0]) == libc::AF_INET {
+        true => IpAddr::from([one, two, three, four]),
+        false => IpAddr::from(bytes).to_canonical(),
     }
 }
 

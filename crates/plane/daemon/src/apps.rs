@@ -12,6 +12,7 @@ mod changes;
 mod chatter;
 mod claims;
 mod client;
+mod entrances;
 mod notices;
 mod rules;
 mod socket_file;

@@ -45,6 +45,7 @@ mod table;
 mod table_config;
 pub(crate) mod tell;
 mod traced;
+mod wait_budget;
 mod waiting;
 
 pub(crate) use answer::Answer;

@@ -130,3 +130,41 @@ fn one_of_those_that_share_a_port_is_told() {
         assert!(all.iter().any(is_one));
     });
 }
+
+#[test]
+fn sockets_that_are_connected_are_found_by_their_port_and_others_are_not() {
+    in_namespace(|| {
+        let bound = |address: SocketAddr| {
+            let family = match address.is_ipv4() {
+                true => AddressFamily::INET,
+                false => AddressFamily::INET6,
+            };
+            let socket = rustix::net::socket(family, SocketType::DGRAM, None).expect("descriptors");
+            sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
+            rustix::net::bind(&socket, &address).expect("all of them share it");
+            UdpSocket::from(socket)
+        };
+        let _waits = bound(at("0.0.0.0", 5000));
+        let _elsewhere = bound(at("127.0.0.1", 5001)).connect(at("127.0.0.1", 9));
+        let found = || {
+            let mut found = Vec::new();
+            each_connected_at(5000, |ip, owner| found.push((ip, owner.cookie))).expect("it tells");
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(found(), []);
+        let connected = [("127.0.0.1", "127.0.0.1"), ("::1", "::1")].map(|(own, to)| {
+            let socket = bound(at(own, 5000));
+            socket.connect(at(to, 9)).expect("loopback is up");
+            (own.parse::<IpAddr>().expect("an address"), socket)
+        });
+        let mapped = bound(at("::", 5000));
+        mapped.connect(at("::ffff:127.0.0.1", 10)).expect("loopback is up");
+        let all = connected.iter().map(|(own, socket)| (*own, socket));
+        let all = all.chain([(IpAddr::from([127, 0, 0, 1]), &mapped)]);
+        let mut expected: Vec<_> =
+            all.map(|(own, one)| (own, cookie_of(one.as_fd()).expect("a socket"))).collect();
+        expected.sort_unstable();
+        assert_eq!(found(), expected);
+    });
+}

@@ -20,6 +20,7 @@ use crate::apps::arrival::Terms;
 use crate::apps::chatter::Chatter;
 use crate::apps::claims::Claims;
 use crate::apps::client::{App, Client};
+use crate::apps::entrances::Entrances;
 use crate::apps::notices::{Notice, Notices};
 use crate::apps::rules::Rules;
 use crate::apps::socket_file::{self, SocketFile};
@@ -37,10 +38,8 @@ const PENALTY: Duration = Duration::from_millis(100);
 
 /// What the attach server knows and holds.
 pub(crate) struct AttachServer {
-    pub(super) listener: AttachListener,
+    pub(super) entrances: Entrances,
     file: SocketFile,
-    /// Of processes whose application is in already; absent when the workers serve no sockets.
-    pub(super) join_listener: Option<JoinListener>,
     pub(super) rules: Rules,
     terms: Terms,
     ports: Vec<PortInfo>,
@@ -75,8 +74,7 @@ impl AttachServer {
         let to_attach_server = Notices::new(sender, doorbell, drained);
         let attach_server = Self {
             file: SocketFile::of(&listener),
-            listener,
-            join_listener: None,
+            entrances: Entrances::new(listener),
             rules,
             terms,
             ports,
@@ -101,7 +99,7 @@ impl AttachServer {
     pub(crate) fn serve_sockets(&mut self, socket_table: SocketTable) {
         self.socket_table = Some(socket_table);
         // Without it, who cannot see the file of ours any more has no way in.
-        self.join_listener = JoinListener::open()
+        self.entrances.side = JoinListener::open()
             .inspect_err(|error| tracing::warn!(target: log::APPS, "{error}"))
             .ok();
     }
@@ -121,8 +119,8 @@ impl AttachServer {
             self.hear_clients(asks);
             self.accept();
             self.chatter.tend(clock::now());
-            if let Some(listener) = self.file.look(&self.listener) {
-                self.listener = listener;
+            if let Some(listener) = self.file.look(&self.entrances.main) {
+                self.entrances.main = listener;
             }
         }
     }
@@ -130,9 +128,8 @@ impl AttachServer {
     /// Until somebody has something to say, or a stranger's patience is over.
     fn wait(&self) {
         let mut fds = vec![PollFd::from_borrowed_fd(self.eventfd.as_fd(), PollFlags::IN)];
-        fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
-        let side = self.join_listener.iter();
-        fds.extend(side.map(|side| PollFd::from_borrowed_fd(side.as_fd(), PollFlags::IN)));
+        let entrances = self.entrances.descriptors();
+        fds.extend(entrances.map(|entrance| PollFd::from_borrowed_fd(entrance, PollFlags::IN)));
         for client in self.clients.iter().filter(|client| !self.must_wait(client)) {
             fds.push(PollFd::from_borrowed_fd(client.peer.as_fd(), PollFlags::IN));
             if let Some(process) = client.process() {
@@ -317,6 +314,9 @@ impl AttachServer {
             .map_err(|why| why.to_string())?;
         let listeners = arrival.app_dispatch.listeners();
         let destinations: Vec<Destination> = listeners.iter().map(destination).collect();
+        for (destination, name) in destinations.iter().zip(&arrival.facts.listen) {
+            self.check_free(*destination, name, who.uid)?;
+        }
         let listen = arrival.facts.listen.join(" ");
         let id = asks.attach(arrival)?;
         let (name, pid, uid) = (&request.name, who.pid, who.uid);
@@ -327,7 +327,7 @@ impl AttachServer {
         let app = App { id, process, destinations: Vec::new() };
         let app = self.clients[at].app.insert(app);
         for destination in destinations {
-            self.claims.add(destination).map_err(|error| error.to_string())?;
+            self.claims.add_alone(destination).map_err(|error| error.to_string())?;
             app.destinations.push(destination);
         }
         let answer = ToApp::Attached(Attached {
@@ -341,6 +341,22 @@ impl AttachServer {
             Ok(true) => Ok(()),
             Ok(false) => Err("it does not read its answers".to_owned()),
             Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Whether an application of a user may have the packets for `destination`, which no other
+    /// application has: neither what programs' sockets are served there, nor what is another user's
+    /// at the kernel. What the loop serves it refuses itself.
+    fn check_free(&self, destination: Destination, name: &str, uid: u32) -> Result<(), String> {
+        if self.claims.has_shared(destination) {
+            return Err(format!(
+                "sockets of programs are served at {name} (`calisto sockets` lists them)"
+            ));
+        }
+        let socket_table = self.socket_table.as_ref();
+        match socket_table.and_then(|table| table.owner_other_than(destination, uid)) {
+            None => Ok(()),
+            Some(other) => Err(format!("user {other} has a socket of the kernel at {name}")),
         }
     }
 

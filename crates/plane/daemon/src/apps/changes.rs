@@ -12,9 +12,14 @@ impl AttachServer {
     /// Takes from the kernel what these listeners want: all of it or nothing.
     pub(super) fn claim(&mut self, come: &[Listener]) -> Result<(), String> {
         for (at, listener) in come.iter().enumerate() {
-            if let Err(error) = self.claims.add(destination(listener)) {
+            let is_shared = self.claims.has_shared(destination(listener));
+            let claimed = match is_shared {
+                true => Err(format!("sockets of programs are served at {listener}")),
+                false => self.claims.add_alone(destination(listener)).map_err(|e| e.to_string()),
+            };
+            if let Err(error) = claimed {
                 come[..at].iter().for_each(|one| self.claims.remove(destination(one)));
-                return Err(error.to_string());
+                return Err(error);
             }
         }
         Ok(())

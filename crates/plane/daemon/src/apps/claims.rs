@@ -3,8 +3,11 @@
 //! Two listeners can mean the same destination (every IPv4 address and every IPv6 address are one
 //! key of the program), so each is given back with its last listener only. A connection that was
 //! opened here takes no more than what its peer sends: the port may be another's listener.
+//!
+//! What applications in packet mode and the own workers listen on is theirs alone: no socket of a
+//! program is served there, and they get nothing where one is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use port::OpenError;
@@ -16,6 +19,8 @@ pub(crate) struct Claims {
     interfaces: Vec<Arc<XdpInterface>>,
     /// By how many listeners.
     taken: BTreeMap<Destination, usize>,
+    /// Those of them that are one's alone: an application's in packet mode, or the own workers'.
+    alone: BTreeSet<Destination>,
     /// Connections that are taken, and by how many that had the same ends one after the other.
     flows: BTreeMap<Flow, usize>,
 }
@@ -24,8 +29,29 @@ impl Claims {
     /// `own` are the daemon's own, which the programs have already.
     pub(crate) fn new(interfaces: Vec<Arc<XdpInterface>>, own: Vec<Destination>) -> Self {
         let mut taken = BTreeMap::new();
-        own.into_iter().for_each(|destination| *taken.entry(destination).or_default() += 1);
-        Self { interfaces, taken, flows: BTreeMap::new() }
+        own.iter().for_each(|destination| *taken.entry(*destination).or_default() += 1);
+        Self { interfaces, taken, alone: own.into_iter().collect(), flows: BTreeMap::new() }
+    }
+
+    /// Somebody wants `destination` for himself alone, which [`Self::has_shared`] has denied.
+    ///
+    /// # Errors
+    /// A program could not be told; nothing is taken.
+    pub(crate) fn add_alone(&mut self, destination: Destination) -> Result<(), OpenError> {
+        self.add(destination)?;
+        self.alone.insert(destination);
+        Ok(())
+    }
+
+    /// Whether somebody has `destination`, wholly or in part, for himself alone.
+    pub(crate) fn has_alone(&self, destination: Destination) -> bool {
+        self.alone.iter().any(|other| overlap(other, &destination))
+    }
+
+    /// Whether sockets of programs have `destination`, wholly or in part.
+    pub(crate) fn has_shared(&self, destination: Destination) -> bool {
+        let is_shared = |other: &Destination| !self.alone.contains(other);
+        self.taken.keys().any(|other| is_shared(other) && overlap(other, &destination))
     }
 
     /// One more listener wants the packets for `destination`.
@@ -138,10 +164,52 @@ impl Claims {
         *count -= 1;
         if *count == 0 {
             self.taken.remove(&destination);
+            self.alone.remove(&destination);
             for interface in &self.interfaces {
                 // An interface that is gone takes nothing any more.
                 let _ = interface.ours().remove(destination);
             }
         }
+    }
+}
+
+/// Whether packets may be for both.
+fn overlap(one: &Destination, other: &Destination) -> bool {
+    fn fit<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+        one.is_none() || other.is_none() || one == other
+    }
+    one.protocol == other.protocol && fit(one.address, other.address) && fit(one.port, other.port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(protocol: Protocol, address: Option<u8>, port: Option<u16>) -> Destination {
+        let address = address.map(|last| [10, 0, 0, last].into());
+        Destination { protocol, address, port }
+    }
+
+    #[test]
+    fn what_is_ones_alone_is_told_from_what_sockets_have_in_whole_and_in_part() {
+        let tcp = |address, port| at(Protocol::Tcp, address, port);
+        let own = vec![tcp(Some(1), Some(80))];
+        let mut claims = Claims::new(Vec::new(), own);
+        assert!(claims.has_alone(tcp(None, Some(80))) && claims.has_alone(tcp(Some(1), None)));
+        assert!(!claims.has_alone(tcp(Some(2), Some(80))) && !claims.has_shared(tcp(None, None)));
+        claims.add(tcp(Some(2), Some(443))).expect("there is no interface to refuse");
+        for meant in [tcp(Some(2), Some(443)), tcp(None, Some(443)), tcp(Some(2), None)] {
+            assert!(claims.has_shared(meant) && !claims.has_alone(tcp(Some(2), Some(443))));
+        }
+        for other in [tcp(Some(1), Some(443)), tcp(None, Some(80))] {
+            assert!(!claims.has_shared(other));
+        }
+        assert!(!claims.has_shared(at(Protocol::Udp, None, None)));
+        claims.add_alone(tcp(None, Some(22))).expect("there is no interface to refuse");
+        assert!(claims.has_alone(tcp(Some(9), Some(22))));
+        claims.remove(tcp(None, Some(22)));
+        assert!(!claims.has_alone(tcp(Some(9), Some(22))));
+        claims.remove(tcp(Some(2), Some(443)));
+        assert!(!claims.has_shared(tcp(None, None)));
     }
 }

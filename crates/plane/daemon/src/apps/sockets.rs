@@ -95,7 +95,7 @@ impl AttachServer {
                 return Err("that comes first from nobody".to_owned());
             }
         };
-        streaming.join_listener = self.join_listener.as_ref().map(|side| side.name().to_owned());
+        streaming.join_listener = self.entrances.side.as_ref().map(|side| side.name().to_owned());
         let client = &mut self.clients[at];
         let process = PidFd::of_peer(client.peer.as_fd()).ok();
         client.member = Some(Membership { member, process, guarded: None });
@@ -145,12 +145,17 @@ impl AttachServer {
                 }
             };
             let (id, answer) = reply;
+            let has_waited = socket_table.has_waited();
             if socket_table.is_flooded(uid) {
                 // It passes descriptors faster than they can be closed.
                 return Err(DetachReason::Protocol);
             }
             let message = ToApp::Reply { id, reply: answer.reply.clone() };
             self.answer(at, &message, &answer).map_err(|_| DetachReason::Protocol)?;
+            if has_waited {
+                // The others have waited, too, and are next.
+                return Ok(());
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sys::clock;
 
 use crate::apps::attach_server::AttachServer;
-use crate::apps::client::{Client, Origin};
+use crate::apps::client::Client;
 use crate::attach_server_counters::AttachServerEvent;
 use crate::log;
 
@@ -73,13 +73,7 @@ impl AttachServer {
             if self.strangers() >= STRANGERS_MAX && !self.evict_stranger() {
                 return;
             }
-            let came = match (self.listener.accept(), &self.join_listener) {
-                (Ok(None), Some(side)) => {
-                    side.accept().map(|peer| peer.map(|peer| (peer, Origin::Side)))
-                }
-                (came, _) => came.map(|peer| peer.map(|peer| (peer, Origin::CommandQueue))),
-            };
-            match came {
+            match self.entrances.next() {
                 Ok(Some((peer, origin))) => {
                     self.make_room_for(peer.credentials().uid);
                     self.clients.push(Client::new(peer, origin));

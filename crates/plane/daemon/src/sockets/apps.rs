@@ -12,12 +12,16 @@ use stack::Rate;
 use super::app::App;
 use super::memory::RingMemory;
 use super::put_out::PutOuts;
-use super::shares::ROOT;
+use super::shares::{ROOT, Shares};
 use super::traced::{self, Traced};
 
 /// A number is not given to another application for this long: what workers still say is about the
 /// old one.
 const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
+
+/// Processes of all applications at once, in shares of users: every round of the attach server
+/// looks at each, at the four thousand that one user may have for some milliseconds.
+const PROCESSES_MAX: usize = 16_384;
 
 /// The applications that are here, by number.
 pub(super) struct Apps {
@@ -109,6 +113,19 @@ impl Apps {
     /// Applications of one user.
     pub(super) fn count_of(&self, uid: u32) -> usize {
         self.iter().filter(|app| app.uid == uid).count()
+    }
+
+    /// Whether one more process of a user may come, whichever of its applications it is of.
+    pub(super) fn check_processes(&self, uid: u32) -> Result<(), String> {
+        let count = |app: &App| app.pids.len();
+        let own: usize = self.iter().filter(|app| app.uid == uid).map(count).sum();
+        let all: usize = self.iter().map(count).sum();
+        match Shares::allows(PROCESSES_MAX, uid, own, all, 1) {
+            true => Ok(()),
+            false => {
+                Err(format!("user {uid} has {own} processes here, of {all}: that is its share"))
+            }
+        }
     }
 
     /// From now on no application comes, and none gets a further socket.

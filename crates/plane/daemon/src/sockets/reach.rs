@@ -3,7 +3,9 @@
 //! Every connection and every destination of datagrams waits for that on its own, and an address
 //! that does not answer is waited for to the end. So the time between two looks grows with the
 //! wait, and a user's looks have a share: whoever connects to many dead addresses waits longer, and
-//! nobody else does.
+//! nobody else does. Connections and datagrams have shares of their own: to whom datagrams go may
+//! be a stranger's choice, who sends to a service from invented addresses, and its user's
+//! connections do not wait for that.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +20,19 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(20);
 /// The time between two looks is this part of what has been waited already.
 const PART_OF_WAIT: u64 = 4;
 
-/// Looks of one user in each [`LOOK_EVERY`]. A look is up to three messages to the kernel, some
-/// twenty microseconds: one user keeps the attach server for less than two milliseconds of twenty.
+/// Looks of one user for one [`Cause`] in each [`LOOK_EVERY`]. A look is up to three messages to
+/// the kernel, some twenty microseconds: one user keeps the attach server for less than three
+/// milliseconds of twenty.
 const LOOKS_MAX: u32 = 64;
+
+/// For what a link address is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cause {
+    /// A program connects.
+    Connect,
+    /// A program sends a datagram, perhaps in answer to a stranger.
+    Datagram,
+}
 
 /// When to look next for what has been waited for until `now`, and is to be given up at `until`.
 pub(super) fn next_look(now: Nanos, until: Nanos) -> Nanos {
@@ -35,17 +47,17 @@ pub(super) fn next_look(now: Nanos, until: Nanos) -> Nanos {
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     since: Nanos,
-    of_user: BTreeMap<u32, u32>,
+    taken: BTreeMap<(u32, Cause), u32>,
 }
 
 impl Looks {
-    /// Whether the user may look now.
-    pub(super) fn take(&mut self, uid: u32, now: Nanos) -> bool {
+    /// Whether the user may look now, for that.
+    pub(super) fn take(&mut self, uid: u32, cause: Cause, now: Nanos) -> bool {
         if now.since(self.since) >= LOOK_EVERY {
             self.since = now;
-            self.of_user.clear();
+            self.taken.clear();
         }
-        let looks = self.of_user.entry(uid).or_insert(0);
+        let looks = self.taken.entry((uid, cause)).or_insert(0);
         let may = *looks < LOOKS_MAX;
         *looks += u32::from(may);
         may
@@ -85,9 +97,19 @@ mod tests {
     fn a_user_who_looks_too_often_waits_and_others_do_not() {
         let mut looks = Looks::default();
         let now = Nanos::from_secs(1);
-        let taken = (0..1000).filter(|_| looks.take(1000, now)).count();
+        let cause = Cause::Connect;
+        let taken = (0..1000).filter(|_| looks.take(1000, cause, now)).count();
         assert_eq!(taken, LOOKS_MAX as usize);
-        assert!(looks.take(1001, now) && looks.take(0, now));
-        assert!(looks.take(1000, now + LOOK_EVERY));
+        assert!(looks.take(1001, cause, now) && looks.take(0, cause, now));
+        assert!(looks.take(1000, cause, now + LOOK_EVERY));
+    }
+
+    #[test]
+    fn the_datagrams_of_a_user_leave_its_connections_their_looks() {
+        let mut looks = Looks::default();
+        let now = Nanos::from_secs(1);
+        while looks.take(1000, Cause::Datagram, now) {}
+        let taken = (0..1000).filter(|_| looks.take(1000, Cause::Connect, now)).count();
+        assert_eq!(taken, LOOKS_MAX as usize);
     }
 }

@@ -45,6 +45,9 @@ pub(super) struct Bound {
     pub(super) destinations: Vec<Destination>,
     /// Whose the kernel's port is.
     pub(super) holder: Holder,
+    /// Its worker was told to close it, as its program says in its own memory, and was waited for.
+    /// That happens once: a program may say so and mark nothing, or have much that has not left.
+    pub(super) is_told_to_close: bool,
 }
 
 /// Who listens.

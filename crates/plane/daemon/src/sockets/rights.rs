@@ -8,7 +8,7 @@
 //! asked: who would get a packet that comes to this address, by each interface of ours?
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
 
 use base::Nanos;
@@ -28,6 +28,8 @@ pub(super) const LOOPBACK: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     cookie: u64,
+    /// The user that made it.
+    user: u32,
     /// SO_REUSEPORT: others may have it, too, if this user made them. The kernel lets in no
     /// other's.
     shared_by: Option<u32>,
@@ -36,7 +38,12 @@ pub(super) struct Holder {
 impl Holder {
     pub(super) fn of(examined: &Examined) -> Self {
         let shared_by = examined.shares_port.then_some(examined.owner);
-        Self { cookie: examined.cookie, shared_by }
+        Self { cookie: examined.cookie, user: examined.owner, shared_by }
+    }
+
+    /// The user that made its socket.
+    pub(super) fn user(self) -> u32 {
+        self.user
     }
 
     pub(super) fn is(self, owner: Owner) -> bool {
@@ -53,6 +60,8 @@ pub(super) struct Rights {
     watched: BTreeSet<SlotKey>,
     /// The next check begins behind it.
     last: Option<SlotKey>,
+    /// The next check for connected sockets of others begins behind it.
+    last_of_connected: Option<SlotKey>,
     look_at: Nanos,
 }
 
@@ -60,7 +69,8 @@ impl Rights {
     pub(super) fn new(interfaces: impl IntoIterator<Item = u32>) -> Self {
         let interfaces: BTreeSet<u32> = interfaces.into_iter().collect();
         let interfaces = interfaces.into_iter().collect();
-        Self { interfaces, watched: BTreeSet::new(), last: None, look_at: Nanos::ZERO }
+        let (last, last_of_connected, look_at) = (None, None, Nanos::ZERO);
+        Self { interfaces, watched: BTreeSet::new(), last, last_of_connected, look_at }
     }
 
     /// From now on the right of the socket at `place` is checked.
@@ -90,6 +100,24 @@ impl Rights {
         self.interfaces.iter().try_fold(true, |is_all, interface| {
             Ok(is_all && of(interface)?.is_some_and(|owner| holder.is(owner)))
         })
+    }
+
+    /// Whether another user has a UDP socket at one of these addresses, of one port, that is
+    /// connected. What its peer sends is its own, which [`Self::gets`] cannot see, for it asks for
+    /// what strangers send; and whoever is served here would get it.
+    pub(super) fn has_connected_of_others(
+        holder: Holder,
+        uid: u32,
+        port: u16,
+        addresses: &[IpAddr],
+    ) -> Result<bool, SysError> {
+        let mut has_any = false;
+        socket_owner::each_connected_at(port, |address, owner| {
+            has_any |= addresses.contains(&address)
+                && owner.cookie != holder.cookie
+                && ![holder.user, uid].contains(&owner.uid);
+        })?;
+        Ok(has_any)
     }
 
     /// Whoever the kernel gives `address` to on one of our interfaces.
@@ -135,12 +163,27 @@ impl Rights {
 
     /// The next ones to be looked at, each once.
     pub(super) fn next(&mut self, count: usize) -> Vec<SlotKey> {
-        let behind = self.last.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = self.watched.range((behind, Bound::Unbounded));
-        let first = self.watched.iter();
-        let count = count.min(self.watched.len());
-        let places: Vec<SlotKey> = rest.chain(first).take(count).copied().collect();
+        let places: Vec<SlotKey> = self.behind(self.last).take(count).collect();
         self.last = places.last().copied();
         places
+    }
+
+    /// The next ones for which `is_meant` holds, each once.
+    pub(super) fn next_of_connected(
+        &mut self,
+        count: usize,
+        is_meant: impl Fn(SlotKey) -> bool,
+    ) -> Vec<SlotKey> {
+        let meant = self.behind(self.last_of_connected).filter(|place| is_meant(*place));
+        let places: Vec<SlotKey> = meant.take(count).collect();
+        self.last_of_connected = places.last().copied();
+        places
+    }
+
+    /// All of them once, those behind `last` first.
+    fn behind(&self, last: Option<SlotKey>) -> impl Iterator<Item = SlotKey> {
+        let behind = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.watched.range((behind, Bound::Unbounded));
+        rest.chain(self.watched.iter()).take(self.watched.len()).copied()
     }
 }

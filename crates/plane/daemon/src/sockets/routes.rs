@@ -16,7 +16,7 @@ use sys::neighbour::{self, NeighbourState};
 use sys::net_changes::{Changed, NetChanges};
 use sys::route::{self, RouteKind};
 
-use super::reach::Looks;
+use super::reach::{Cause, Looks};
 
 /// Next hops that are kept, at most.
 const KEPT_MAX: usize = 65_536;
@@ -207,9 +207,9 @@ impl Neighbours {
     }
 
     /// The link address of a hop; asks for it when it is not known. `uid` has used up its share of
-    /// looks: it counts as asked.
-    pub(super) fn reach(&mut self, hop: &Hop, uid: u32, now: Nanos) -> Reach {
-        if !self.looks.take(uid, now) {
+    /// looks for that cause: it counts as asked.
+    pub(super) fn reach(&mut self, hop: &Hop, (uid, cause): (u32, Cause), now: Nanos) -> Reach {
+        if !self.looks.take(uid, cause, now) {
             return Reach::Asked;
         }
         let interface = hop.link.interface;

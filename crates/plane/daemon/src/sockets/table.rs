@@ -169,6 +169,7 @@ impl SocketTable {
                 who.uid
             ));
         }
+        self.apps.check_processes(who.uid)?;
         let count = APP_DESCRIPTORS + MEMBER_DESCRIPTORS;
         self.check_descriptors(who.uid, self.descriptors.has_room_for_new(who.uid, count))?;
         let number = self.apps.free_number(now).ok_or("too many programs are attached")?;
@@ -255,6 +256,9 @@ impl SocketTable {
         if app.pids.len() >= PROCESSES_MAX {
             return Err(format!("an application has at most {PROCESSES_MAX} processes here"));
         }
+        let uid = app.uid;
+        self.apps.check_processes(uid)?;
+        let app = self.apps.get_mut(number).ok_or(Denial::Unknown.sentence())?;
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.add_process(who);
         let payer = app.payer();

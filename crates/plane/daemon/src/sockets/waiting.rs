@@ -1,5 +1,6 @@
 //! Connections and datagrams that wait for the link address of their next hop.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use base::Nanos;
@@ -8,14 +9,19 @@ use tcp::FlowOptions;
 use super::guards::SocketKey;
 use super::routes::Hop;
 use super::shares::Shares;
+use super::wait_budget::WaitBudget;
 
-/// Destinations of datagrams that wait at once, at most: each is looked at again and again.
+/// Destinations of datagrams that wait at once, at most: each is looked at again and again. Workers
+/// ask for as many as programs send to, so none of what is done for one looks through the others.
 const UNRESOLVED_MAX: usize = 4096;
 
-/// Everything that waits for a link address.
+/// Everything that waits for a link address, and how long the attach server may wait for workers.
 pub(super) struct Waiting {
     pub(super) connects: Vec<Pending>,
-    datagrams: Vec<Unresolved>,
+    pub(super) wait_budget: WaitBudget,
+    datagrams: BTreeMap<IpAddr, Unresolved>,
+    /// Each of them, by when it is looked at next.
+    datagrams_due: BTreeSet<(Nanos, IpAddr)>,
     /// Whose these are: a user's programs choose where they send to.
     datagrams_of: Shares,
 }
@@ -23,7 +29,9 @@ pub(super) struct Waiting {
 impl Default for Waiting {
     fn default() -> Self {
         let datagrams_of = Shares::new(UNRESOLVED_MAX);
-        Self { connects: Vec::new(), datagrams: Vec::new(), datagrams_of }
+        let (datagrams, datagrams_due) = (BTreeMap::new(), BTreeSet::new());
+        let (connects, wait_budget) = (Vec::new(), WaitBudget::default());
+        Self { connects, wait_budget, datagrams, datagrams_due, datagrams_of }
     }
 }
 
@@ -59,7 +67,7 @@ impl Pending {
 impl Waiting {
     /// Whether datagrams to an address wait already.
     pub(super) fn has_datagrams_to(&self, remote: IpAddr) -> bool {
-        self.datagrams.iter().any(|one| one.remote == remote)
+        self.datagrams.contains_key(&remote)
     }
 
     /// Whether one more destination of a user's datagrams may wait.
@@ -67,14 +75,23 @@ impl Waiting {
         self.datagrams_of.has_room(user, 1)
     }
 
+    /// Adds a destination that does not wait yet.
     pub(super) fn add_datagrams(&mut self, one: Unresolved) {
+        debug_assert!(!self.has_datagrams_to(one.remote), "it would be counted twice");
         self.datagrams_of.take(one.user, 1);
-        self.datagrams.push(one);
+        self.datagrams_due.insert((one.look_at, one.remote));
+        self.datagrams.insert(one.remote, one);
     }
 
     /// Takes those destinations whose next look is due.
     pub(super) fn take_due_datagrams(&mut self, now: Nanos) -> Vec<Unresolved> {
-        let due: Vec<_> = self.datagrams.extract_if(.., |one| one.look_at <= now).collect();
+        let mut due = Vec::new();
+        while let Some(&(look_at, remote)) = self.datagrams_due.first()
+            && look_at <= now
+        {
+            self.datagrams_due.pop_first();
+            due.extend(self.datagrams.remove(&remote));
+        }
         due.iter().for_each(|one| self.datagrams_of.give_back(one.user, 1));
         due
     }
@@ -82,7 +99,7 @@ impl Waiting {
     /// When to look next.
     pub(super) fn next_deadline(&self) -> Nanos {
         let connects = self.connects.iter().map(|one| one.look_at);
-        let datagrams = self.datagrams.iter().map(|one| one.look_at);
+        let datagrams = self.datagrams_due.first().map(|(look_at, _)| *look_at);
         connects.chain(datagrams).min().unwrap_or(Nanos::FAR_FUTURE)
     }
 }

@@ -22,7 +22,7 @@ use super::super::claimed::Claimed;
 use super::super::examine::Examined;
 use super::super::names::SlotKey;
 use super::super::own_address::{OwnAddress, Taken, Who};
-use super::super::reach::{REACH_MAX, next_look};
+use super::super::reach::{Cause, REACH_MAX, next_look};
 use super::super::records::{Record, What};
 use super::super::routes::{Reach, UNREACHABLE, Whither};
 use super::super::table_config::SocketTableConfig;
@@ -161,7 +161,7 @@ impl SocketTable {
     /// Tells workers when the next hop's link address is known; gives the rest back.
     fn try_to_open(&mut self, pending: Pending, now: Nanos) -> Option<Pending> {
         let uid = self.apps.get(pending.app).map_or(u32::MAX, |app| app.uid);
-        match self.network.neighbours.reach(&pending.hop, uid, now) {
+        match self.network.neighbours.reach(&pending.hop, (uid, Cause::Connect), now) {
             Reach::Known(next_hop) => self.open(&pending, next_hop),
             Reach::Asked if now < pending.until => {
                 return Some(Pending { look_at: next_look(now, pending.until), ..pending });

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use port::xdp::{Destination, Protocol};
+use port::xdp::Protocol;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use shm::sockets::{Backlog, Kind, SlotState};
@@ -210,7 +210,9 @@ impl SocketTable {
             let options = self.table_config.flow_of(app);
             let new = |address: &SocketAddr| {
                 let is_its = self.claimed.rights.gets(Transport::Tcp, *address, listener.holder);
-                !listener.addresses.contains(address) && is_its.is_ok_and(|is_its| is_its)
+                !listener.addresses.contains(address)
+                    && !claims.has_alone(destination(Protocol::Tcp, *address))
+                    && is_its.is_ok_and(|is_its| is_its)
             };
             let new: Vec<SocketAddr> = wanted.into_iter().filter(new).collect();
             for &address in &new {
@@ -298,12 +300,10 @@ fn begin_to_listen(examined: &Examined, backlog: u32) -> Result<(), Refusal> {
     rustix::net::listen(&examined.socket, backlog).map_err(Refusal::Errno)
 }
 
-/// An application in packet mode may have one of the addresses.
+/// An application in packet mode, or the own workers, may have one of the addresses for themselves.
 fn check_free(addresses: &[SocketAddr], context: &Context<'_>) -> Result<(), Refusal> {
-    let is_taken = addresses.iter().any(|address| {
-        let at = destination(Protocol::Tcp, *address);
-        context.claims.has(Destination { address: None, ..at })
-    });
+    let mut all = addresses.iter().map(|address| destination(Protocol::Tcp, *address));
+    let is_taken = all.any(|at| context.claims.has_alone(at));
     if is_taken { Err(FallbackReason::PortInUse.into()) } else { Ok(()) }
 }
 

@@ -1,16 +1,16 @@
 //! Whether sockets that are served still have the right to their ports.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::Nanos;
 use datapath::DetachReason;
-use port::xdp::Ours;
+use port::xdp::{Destination, Ours, Protocol};
 use sys::SysError;
-use sys::socket_owner::{self, Transport};
+use sys::socket_owner::{self, Owner, Transport};
 
 use super::super::names::SlotKey;
 use super::super::records::{Record, What};
-use super::super::rights::LOOPBACK;
+use super::super::rights::{LOOPBACK, Rights};
 use super::super::shares::Shares;
 use super::SocketTable;
 use crate::apps::Claims;
@@ -21,12 +21,18 @@ use crate::attach_server_counters::AttachServerEvent;
 /// 4,096 addresses each is asked about once a second.
 const QUESTIONS_MAX: usize = 1024;
 
+/// Ports at which one check looks for connected sockets of other users: for each the kernel walks
+/// its table of UDP sockets, up to a millisecond. With 64 UDP sockets each is looked at every four
+/// seconds.
+const CONNECTED_LOOKS_MAX: usize = 4;
+
 impl SocketTable {
     /// Ends what the kernel gives its port to no more.
     pub(super) fn check_rights(&mut self, now: Nanos) {
         if !self.claimed.rights.is_due(now) {
             return;
         }
+        self.check_connected(now);
         let mut questions = 0;
         // One place has as many addresses as our interfaces, so this is an upper bound of what is
         // looked at.
@@ -45,6 +51,28 @@ impl SocketTable {
             if questions >= QUESTIONS_MAX {
                 self.claimed.rights.stop_at(place);
                 return;
+            }
+        }
+    }
+
+    /// Ends UDP sockets that get what is for connected sockets of other users.
+    fn check_connected(&mut self, now: Nanos) {
+        let record = |place| self.records.get(place);
+        let is_meant =
+            |place| record(place).is_some_and(|record| matches!(record.what, What::Datagram(_)));
+        for place in self.claimed.rights.next_of_connected(CONNECTED_LOOKS_MAX, is_meant) {
+            let Some(Record { app, what: What::Datagram(bound), .. }) = self.records.get(place)
+            else {
+                continue;
+            };
+            let uid = self.apps.get(*app).map_or(bound.holder.user(), |app| app.uid);
+            let Some(port) = bound.destinations.first().and_then(|at| at.port) else { continue };
+            let addresses = bound.destinations.iter().filter_map(|at| at.address);
+            let addresses: Vec<IpAddr> = addresses.collect();
+            let found = Rights::has_connected_of_others(bound.holder, uid, port, &addresses);
+            // What the kernel does not tell now it tells another time.
+            if found.unwrap_or(false) {
+                self.end_unrightful(place, now);
             }
         }
     }
@@ -117,6 +145,27 @@ impl SocketTable {
             self.table_config.counters.count(AttachServerEvent::ClaimShareUsedUp);
         }
         has_room
+    }
+
+    /// Another user than `uid` who has a listener or a UDP socket at the kernel that gets what
+    /// comes to `destination` by our interfaces. Of all ports nothing is asked.
+    pub(crate) fn owner_other_than(&self, destination: Destination, uid: u32) -> Option<u32> {
+        let port = destination.port?;
+        let transport = match destination.protocol {
+            Protocol::Tcp => Transport::Tcp,
+            Protocol::Udp => Transport::Udp,
+        };
+        let own = self.network.neighbours.addresses();
+        let addresses = match &destination.address {
+            Some(address) => std::slice::from_ref(address),
+            None => own,
+        };
+        let owners = addresses.iter().flat_map(|address| {
+            self.claimed.rights.owners(transport, SocketAddr::new(*address, port))
+        });
+        let is_anothers =
+            |owner: &Owner| owner.uid != uid && (owner.is_listener || transport == Transport::Udp);
+        owners.filter(is_anothers).map(|owner| owner.uid).next()
     }
 
     /// Whether another user than `uid` has an address in the kernel, whose socket is none that is

@@ -2,6 +2,7 @@
 //! go.
 
 mod fixture;
+mod processes;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -15,7 +16,6 @@ use shm::sockets::{Asks, Backlog, Entry, Kind, Side, SlotState};
 use sys::clock;
 
 use self::fixture::{Fixture, Process, listener, map, me, slot, socket, user};
-use super::super::app::Member;
 use super::super::records::{Record, What};
 use super::super::routes::Link;
 use super::SocketTable;
@@ -59,25 +59,6 @@ fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_wit
     place.socket_table.join(&ticket, me()).expect("it is its own");
     let token = JoinRequest { token: streaming.token, ..ticket };
     place.socket_table.join(&token, helpers[0]).expect("only memory that was forked has that");
-}
-
-#[test]
-fn processes_come_and_go_and_only_so_many_are_here_at_once() {
-    let mut place = Fixture::new("");
-    let (_process, join) = place.attach("one").expect("anybody may");
-    let mut children: Vec<Member> = Vec::new();
-    let refused = loop {
-        match place.socket_table.join(&join, me()) {
-            Ok((child, ..)) => children.push(child),
-            Err(why) => break why,
-        }
-    };
-    assert_eq!(children.len(), 1023, "{refused}");
-    for child in children {
-        place.socket_table.leave(child, DetachReason::Left, clock::now());
-    }
-    assert!(place.socket_table.endings.suspects.len() <= 1, "one list, whoever leaves");
-    place.socket_table.join(&join, me()).expect("there is room again");
 }
 
 #[test]

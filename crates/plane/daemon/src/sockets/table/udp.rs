@@ -13,17 +13,17 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use shm::sockets::{Asks, Kind};
 use stack::{Command, Datagrams};
-use sys::socket;
 use sys::socket_owner::Transport;
+use sys::{clock, socket};
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::App;
 use super::super::examine::{Examined, covers};
 use super::super::guards::destination;
 use super::super::names::SlotKey;
-use super::super::reach::{REACH_MAX, next_look};
+use super::super::reach::{Cause, REACH_MAX, next_look};
 use super::super::records::{Bound, Record, What};
-use super::super::rights::Holder;
+use super::super::rights::{Holder, Rights};
 use super::super::routes::{Reach, Whither};
 use super::super::waiting::Unresolved;
 use super::SocketTable;
@@ -33,9 +33,10 @@ use crate::attach_server_counters::AttachServerEvent;
 const RECEIVE_LOG2: u8 = 18;
 const RECEIVE_LOG2_MAX: u8 = 22;
 
-/// Looks whether a socket that its program has closed is gone, at most, and the time between two:
-/// some twenty milliseconds, which the others who call the attach server wait at most.
-const ENDED_LOOKS: u32 = 200;
+/// A socket that its program has closed is waited for so long at most, once, and as far as its user
+/// has budget left: the others who call the attach server wait, too. And the time between two
+/// looks whether it is gone.
+const ENDED_WITHIN: Nanos = Nanos::from_millis(20);
 const ENDED_EVERY: Duration = Duration::from_micros(50);
 
 /// Bytes of a send ring at first, and at most, as logarithms. Who uses UDP_SEGMENT asks for a
@@ -111,10 +112,11 @@ impl SocketTable {
             return Err(Refusal::denied(app.tenant.denied));
         }
         if destinations.iter().any(|at| context.claims.has(*at)) {
-            self.await_ends(context, |table| table.is_closing_at(&destinations));
+            self.await_closed_at(context, &destinations);
         }
         let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
-        if destinations.iter().any(|at| context.claims.has(*at)) {
+        let is_taken = |at: &Destination| context.claims.has(*at) || context.claims.has_alone(*at);
+        if destinations.iter().any(is_taken) {
             return Err(FallbackReason::PortInUse.into());
         }
         let holder = Holder::of(examined);
@@ -126,13 +128,18 @@ impl SocketTable {
         if permitted.is_empty() {
             return Err(FallbackReason::PortInUse.into());
         }
+        let (port, sources) = (examined.local.port(), permitted.iter().map(SocketAddr::ip));
+        let sources: Vec<IpAddr> = sources.collect();
+        // What the kernel does not tell may be so.
+        if Rights::has_connected_of_others(holder, app.uid, port, &sources).unwrap_or(true) {
+            return Err(FallbackReason::PortInUse.into());
+        }
         let to = permitted.iter().map(|at| destination(Protocol::Udp, *at));
         let destinations: Vec<_> = to.collect();
         if !self.has_room_for_addresses(app.uid, destinations.len(), context.claims) {
             return Err(FallbackReason::TooManySockets.into());
         }
         let payload_max = payload_max(self.table_config.mtu, examined.takes_v6);
-        let sources = permitted.iter().map(SocketAddr::ip).collect();
         let datagrams = set_up(app, examined, remote, payload_max, sources)?;
         let slot = datagrams.slot;
         if let Some(words) = app.words(slot) {
@@ -149,7 +156,8 @@ impl SocketTable {
         self.table_config.await_workers();
         let claims = &mut *context.claims;
         let taken = destinations.into_iter().filter(|at| claims.add(*at).is_ok());
-        let what = What::Datagram(Bound { destinations: taken.collect(), holder });
+        let destinations = taken.collect();
+        let what = What::Datagram(Bound { destinations, holder, is_told_to_close: false });
         let (number, region) = (app.number(), app.region());
         let (cookie, inode) = (examined.cookie, examined.inode);
         let record = Record { app: number, generation, cookie, inode, what };
@@ -175,39 +183,72 @@ impl SocketTable {
                 && matches!(record.what, What::Datagram(_));
             Some((place, record.generation, is_closing))
         };
-        let Some((place, generation, true)) = find(self) else {
+        let Some((place, _, true)) = find(self) else {
             return Ok(find(self).map(|(place, ..)| place));
         };
-        let (app, slot) = (number, place.1);
-        let close = Command::Close { app, slot, generation, is_abort: false };
-        self.table_config.command_queue.command(&close);
-        self.await_ends(context, |table| find(table).is_some());
+        if self.tell_to_close(place) {
+            self.await_ends(context, |table| find(table).is_some());
+        }
         // What it has written has not left yet.
         if find(self).is_some() { Err(FallbackReason::DaemonBusy.into()) } else { Ok(None) }
     }
 
+    /// Tells the worker of a socket for datagrams to close it, as its program wants: once. False:
+    /// it was told before.
+    fn tell_to_close(&mut self, place: SlotKey) -> bool {
+        let Some(record) = self.records.get_mut(place) else { return false };
+        let (app, slot, generation) = (record.app, place.1, record.generation);
+        match &mut record.what {
+            What::Datagram(bound) if !bound.is_told_to_close => bound.is_told_to_close = true,
+            _ => return false,
+        }
+        let close = Command::Close { app, slot, generation, is_abort: false };
+        self.table_config.command_queue.command(&close);
+        true
+    }
+
     /// Waits, not long, until workers have ended what their programs have closed.
     fn await_ends(&mut self, context: &mut Context<'_>, stays: impl Fn(&Self) -> bool) {
-        for _ in 0..ENDED_LOOKS {
+        let (uid, begun) = (context.member.uid, clock::now());
+        let most = self.waiting.wait_budget.left(uid, begun).min(ENDED_WITHIN);
+        loop {
             self.hear_workers(context.now);
             self.claimed.tend(context.now, context.claims, &mut self.descriptors);
-            if !stays(self) {
-                return;
+            let waited = clock::now().since(begun);
+            if !stays(self) || waited >= most {
+                return self.waiting.wait_budget.note(uid, waited);
             }
             std::thread::sleep(ENDED_EVERY);
         }
     }
 
-    /// Whether a socket that its program has closed still takes packets for one of these.
-    fn is_closing_at(&self, destinations: &[Destination]) -> bool {
-        self.records.iter().any(|((_, slot), record)| match &record.what {
+    /// Whether a call has waited for workers since this was asked last.
+    pub(crate) fn has_waited(&mut self) -> bool {
+        self.waiting.wait_budget.has_waited()
+    }
+
+    /// Waits for the sockets that their programs have closed and that still take packets for one of
+    /// these.
+    fn await_closed_at(&mut self, context: &mut Context<'_>, destinations: &[Destination]) {
+        let is_closing = |(_, slot): &SlotKey, record: &Record| match &record.what {
             What::Datagram(bound) => {
                 let words = self.apps.get(record.app).and_then(|app| app.words(*slot));
                 bound.destinations.iter().any(|at| destinations.contains(at))
                     && words.is_some_and(|words| words.asks().has(Asks::CLOSE | Asks::ABORT))
             }
             _ => false,
-        })
+        };
+        let closing = self.records.iter().filter(|(place, record)| is_closing(place, record));
+        let mut closing: Vec<_> =
+            closing.map(|(place, record)| (*place, record.generation)).collect();
+        closing.retain(|(place, _)| self.tell_to_close(*place));
+        if closing.is_empty() {
+            return;
+        }
+        let stays = |table: &Self, (place, generation): &(SlotKey, u32)| {
+            table.records.get(*place).is_some_and(|record| record.generation == *generation)
+        };
+        self.await_ends(context, |table| closing.iter().any(|one| stays(table, one)));
     }
 
     /// Datagrams wait for the next hop of an address.
@@ -236,7 +277,8 @@ impl SocketTable {
     /// Looks again for next hops of datagrams.
     pub(super) fn tend_unresolved(&mut self, now: Nanos) {
         for mut one in self.waiting.take_due_datagrams(now) {
-            let next_hop = match self.network.neighbours.reach(&one.hop, one.user, now) {
+            let whose = (one.user, Cause::Datagram);
+            let next_hop = match self.network.neighbours.reach(&one.hop, whose, now) {
                 Reach::Known(next_hop) => Some((next_hop, one.hop.source)),
                 Reach::Asked if now < one.until => {
                     one.look_at = next_look(now, one.until);
