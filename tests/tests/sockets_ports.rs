@@ -119,6 +119,7 @@ fn who_is_neither_root_nor_the_daemons_user_is_no_operator_whatever_the_files_mo
     let socket = daemon.socket();
     let answer = as_user(NOBODY, || {
         let mut stream = UnixStream::connect(&socket).expect("the mode lets it");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("no zero");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it is told");
         answer
