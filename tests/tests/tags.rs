@@ -1,5 +1,5 @@
-//! Frames with a tag of a VLAN that has no number, which are the link's own to a chain as they are
-//! to Linux.
+//! Frames that are not as they mostly are, and are the link's own to a chain as they are to Linux:
+//! with a tag of a VLAN that has no number, or sent to many.
 
 use std::net::UdpSocket;
 
@@ -113,4 +113,32 @@ fn rules_are_not_got_round_by_tags_without_a_vlan_which_the_kernel_takes_off() {
     chain.wait_for_count("acl", "rule_1", |count| count == 8);
     chain.wait_for_count("router", "tagged", |count| count == 2);
     assert_eq!(chain.count("router", "forwarded"), 4, "{}", figures());
+}
+
+#[test]
+fn rules_that_guard_the_host_are_not_got_round_by_frames_to_many() {
+    let line = Line::new(3, 1500);
+    let [west, middle] = [0, 1].map(|number| line.host(number));
+    let host = [10, 90, 0, 2];
+    let listeners = Listeners::of(middle);
+    let mac =
+        |of: &Host, name: &str| of.enter(|| interface::by_name(name)).expect("it is there").mac;
+    let groups = [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]];
+    let frame = |to: [u8; 6], port, name: &str| {
+        [&to[..], &mac(west, "east"), &[8, 0], &datagram(host, port, name)].concat()
+    };
+    let mut all: Vec<Vec<u8>> = groups
+        .iter()
+        .flat_map(|to| [DENIED, PERMITTED].map(|port| frame(*to, port, "to many")))
+        .collect();
+    all.push(frame(mac(middle, "west"), PERMITTED, "end"));
+    let mut frames = Frames::new(west, "east");
+    // What Linux does, so that it is known whenever that is another thing.
+    frames.send(all.iter());
+    let whole = vec!["to many".to_owned(); 3];
+    assert_eq!(listeners.hear(), [whole.clone(), whole.clone()], "by the kernel");
+    let chain = NfRun::start(middle, TEXT, &[]);
+    frames.send(all.iter());
+    assert_eq!(listeners.hear(), [Vec::new(), whole], "by the chain");
+    chain.wait_for_count("acl", "rule_1", |count| count == 3);
 }

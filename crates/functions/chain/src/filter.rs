@@ -52,8 +52,8 @@ impl OwnPackets {
 
 /// The filter of a router whose host has these addresses, in the language of tcpdump: IP packets
 /// that are for one station of the link and not for this host, `own_packets` to this host, and what
-/// `guards` deny of what is for it; all of it with a tag of 802.1Q that names no VLAN, too. `None`:
-/// there are too many addresses for a filter.
+/// `guards` deny of what is for it, whatever stations it is for; all of it with a tag of 802.1Q that
+/// names no VLAN, too. `None`: there are too many addresses for a filter.
 pub fn of_router(
     addresses: &[IpAddr],
     own_packets: OwnPackets,
@@ -77,23 +77,34 @@ pub fn of_router(
         let named = own.iter().filter(is_named).map(|at| format!("dst host {at}"));
         let all: Vec<String> = local.into_iter().chain(named).collect();
         if all.is_empty() {
-            return family.to_owned();
+            return (family.to_owned(), None);
         }
-        let mut taken = format!("not ({})", all.join(" or "));
+        let all = all.join(" or ");
+        let mut taken = format!("not ({all})");
         let also = own_packets.expressions(is_ipv6);
         if !also.is_empty() {
             taken = format!("({taken} or {})", also.join(" or "));
         }
-        match guard::denied(guards, &own, is_ipv6) {
-            Some(denied) => format!("({family} and ({taken} or {denied}))"),
-            None => format!("({family} and {taken})"),
-        }
+        // Linux takes what is for its addresses from frames to many, too. Of IPv6 what is in such
+        // a frame and for one host is for us, or for nobody.
+        let ours = if is_ipv6 { "not dst net ff00::/8".to_owned() } else { format!("({all})") };
+        let denied = guard::denied(guards, &own, is_ipv6);
+        let denied = denied.map(|denied| format!("({family} and {ours} and {denied})"));
+        (format!("({family} and {taken})"), denied)
     };
-    let taken = format!("{} or {}", half(false), half(true));
+    let [(four, denied4), (six, denied6)] = [half(false), half(true)];
+    let taken = format!("{four} or {six}");
     // A tag that names no VLAN is taken off by the kernel, and the packet is that of the link (IEEE
     // 802.1Q section 6.9); so is one behind another one. Behind `vlan` all offsets are of what
     // follows the tag. What has two, which nobody sends, is taken whatever it holds.
-    Some(format!("not ether multicast and ({taken} or (vlan 0 and ({taken} or vlan 0)))"))
+    let denied: Vec<String> = denied4.into_iter().chain(denied6).collect();
+    if denied.is_empty() {
+        return Some(format!(
+            "not ether multicast and ({taken} or (vlan 0 and ({taken} or vlan 0)))"
+        ));
+    }
+    let taken = format!("(not ether multicast and ({taken})) or {}", denied.join(" or "));
+    Some(format!("{taken} or (vlan 0 and ({taken} or vlan 0))"))
 }
 
 #[cfg(test)]
@@ -164,6 +175,29 @@ mod tests {
         let filter = port::Filter::compile(&text).expect("tcpdump knows it");
         let len = filter.program().len();
         assert!(len <= INSTRUCTIONS_MAX, "{len}");
+    }
+
+    #[test]
+    fn a_guard_of_some_rules_has_room_beside_a_server_of_many_addresses() {
+        let own = (1..=16_u8).flat_map(|n| {
+            let six = [0x2001, 0xdb8, u16::from(n), 0, 0x1234, u16::from(n) << 8, 0xabcd, 1];
+            [IpAddr::from([10, n, 3, 1]), IpAddr::from(six)]
+        });
+        let section: String = (1..=20).fold(String::new(), |text, n| {
+            format!(
+                "{text}[[function.rules]]\naction = \"permit\"\nsource = \"10.9.{n}.0/24\"\n\
+                 protocol = \"tcp\"\ndestination_port = {}\n",
+                n + 20
+            )
+        });
+        let text = format!(
+            "name = \"c\"\n[[slice]]\nports = [\"xdp:a\"]\n[[function]]\nkind = \"acl\"\n\
+             host = \"judge\"\n{section}[[function]]\nkind = \"router\"\n"
+        );
+        let file = crate::file::ChainFile::parse(&text, "c.toml").expect("a chain");
+        let expression = wanted::filter_of(&file, own).expect("few");
+        let filter = wanted::compile(&file, &expression).expect("there is room");
+        assert!(filter.program().len() < INSTRUCTIONS_MAX / 2, "{}", filter.program().len());
     }
 
     #[test]

@@ -147,10 +147,25 @@ proptest! {
                 prop_assert_eq!(filter.matches(&tagged), denies(&acl, &packet), "{:?}", tagged);
                 prop_assert_eq!(filter.matches(&tagged), denies(&acl, &tagged), "{:?}", tagged);
             }
+            // No more are frames to many, from which Linux takes what is for its addresses.
+            for group in [0xff, 0x01, 0x33] {
+                let to_many = [&[group; 6], &packet[6..]].concat();
+                prop_assert_eq!(filter.matches(&to_many), denies(&acl, &to_many), "{:?}", to_many);
+                let tag = [0x81, 0, 0, 0];
+                let tagged = [&to_many[..12], &tag, &to_many[12..]].concat();
+                prop_assert_eq!(filter.matches(&tagged), denies(&acl, &tagged), "{:?}", tagged);
+                // Two tags, which Linux takes off as well, are the chain's whatever they hold.
+                let twice = [&to_many[..12], &tag, &tag, &to_many[12..]].concat();
+                prop_assert!(filter.matches(&twice), "{:?}", twice);
+            }
             // What is for others is taken whatever the rules are.
             let onward = if source.is_ipv6() { "2001:db8::9" } else { "198.51.100.9" };
             let onward = self::packet(source, onward.parse().expect("an address"), protocol, &payload, offset);
             prop_assert!(filter.matches(&onward));
+            // What many are to have is left to the kernel, whatever the rules are.
+            let all = if source.is_ipv6() { "ff02::5" } else { "10.0.0.255" };
+            let all = self::packet(source, all.parse().expect("an address"), protocol, &payload, offset);
+            prop_assert!(!filter.matches(&[&[0xff; 6], &all[6..]].concat()));
         }
     }
 }
