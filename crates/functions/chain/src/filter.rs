@@ -15,9 +15,19 @@ pub const INSTRUCTIONS_MAX: usize = 2000;
 /// Addresses that are named one by one, twice; a host that has more gets no filter by itself.
 pub const ADDRESSES_MAX: usize = 128;
 
-/// Of IPv6 as many: a program compares four words of each, and must not be longer than
-/// [`INSTRUCTIONS_MAX`].
+/// Of IPv6 as many of those twice: a program compares four words of each, and must not be longer
+/// than [`INSTRUCTIONS_MAX`]. With more they are named once, and tags are the kernel's.
 pub const IPV6_ADDRESSES_MAX: usize = 80;
+
+/// A filter by the host's addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterFilter {
+    /// In the language of tcpdump.
+    pub expression: String,
+    /// Whether frames with a tag that names no VLAN are as those without: the kernel has them
+    /// otherwise, whatever they hold.
+    pub reads_tags: bool,
+}
 
 /// What is taken of what is for this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,19 +63,22 @@ impl OwnPackets {
 /// The filter of a router whose host has these addresses, in the language of tcpdump: IP packets
 /// that are for one station of the link and not for this host, `own_packets` to this host, and what
 /// `guards` deny of what is for it, whatever stations it is for; all of it with a tag of 802.1Q that
-/// names no VLAN, too. `None`: there are too many addresses for a filter.
+/// names no VLAN, too, if not more than [`IPV6_ADDRESSES_MAX`] leave room for that. `None`: there
+/// are too many addresses for a filter, or for one that guards the host.
 pub fn of_router(
     addresses: &[IpAddr],
     own_packets: OwnPackets,
     guards: &[&AclPart],
-) -> Option<String> {
+) -> Option<RouterFilter> {
     let mut own: Vec<IpAddr> = addresses.iter().copied().filter(|at| !at.is_loopback()).collect();
     own.sort_unstable();
     own.dedup();
     // What is sent to link-local addresses nobody forwards.
     let is_named = |at: &&IpAddr| !matches!(at, IpAddr::V6(six) if six.is_unicast_link_local());
     let six = own.iter().filter(is_named).filter(|at| at.is_ipv6()).count();
-    if own.len() > ADDRESSES_MAX || six > IPV6_ADDRESSES_MAX {
+    let reads_tags = six <= IPV6_ADDRESSES_MAX;
+    // Half a guard is none.
+    if own.len() > ADDRESSES_MAX || !(reads_tags || guards.is_empty()) {
         return None;
     }
     let half = |is_ipv6: bool| {
@@ -98,13 +111,17 @@ pub fn of_router(
     // 802.1Q section 6.9); so is one behind another one. Behind `vlan` all offsets are of what
     // follows the tag. What has two, which nobody sends, is taken whatever it holds.
     let denied: Vec<String> = denied4.into_iter().chain(denied6).collect();
-    if denied.is_empty() {
-        return Some(format!(
-            "not ether multicast and ({taken} or (vlan 0 and ({taken} or vlan 0)))"
-        ));
-    }
-    let taken = format!("(not ether multicast and ({taken})) or {}", denied.join(" or "));
-    Some(format!("{taken} or (vlan 0 and ({taken} or vlan 0))"))
+    let expression = match (denied.is_empty(), reads_tags) {
+        (true, true) => {
+            format!("not ether multicast and ({taken} or (vlan 0 and ({taken} or vlan 0)))")
+        }
+        (true, false) => format!("not ether multicast and ({taken})"),
+        (false, _) => {
+            let taken = format!("(not ether multicast and ({taken})) or {}", denied.join(" or "));
+            format!("{taken} or (vlan 0 and ({taken} or vlan 0))")
+        }
+    };
+    Some(RouterFilter { expression, reads_tags })
 }
 
 #[cfg(test)]
@@ -114,7 +131,10 @@ mod tests {
     fn filter(addresses: &[&str], esp: bool) -> Option<String> {
         let parse = |text: &&str| text.parse().expect("an address");
         let own_packets = OwnPackets { esp, tunnels: false };
-        of_router(&addresses.iter().map(parse).collect::<Vec<IpAddr>>(), own_packets, &[])
+        let filter =
+            of_router(&addresses.iter().map(parse).collect::<Vec<IpAddr>>(), own_packets, &[])?;
+        assert!(filter.reads_tags);
+        Some(filter.expression)
     }
 
     fn with_tags(taken: &str) -> Option<String> {
@@ -153,12 +173,36 @@ mod tests {
     fn too_many_addresses_are_no_filter() {
         let many: Vec<IpAddr> = (0..200_u32).map(|n| IpAddr::V4((n + (10 << 24)).into())).collect();
         assert_eq!(of_router(&many, OwnPackets::default(), &[]), None);
-        let six = |count: u128| {
-            let all = (1..=count).map(|n| IpAddr::V6((n + (0xfd << 120)).into()));
-            of_router(&all.collect::<Vec<_>>(), OwnPackets::default(), &[])
+    }
+
+    #[test]
+    fn with_more_of_ipv6_than_can_be_named_twice_tags_are_the_kernels_and_the_rest_is_as_ever() {
+        let acl = crate::file::AclPart {
+            rules: Vec::new(),
+            default: calisto_nf::acl::Action::Permit,
+            not_ip: calisto_nf::acl::Action::Permit,
+            guards_host: true,
         };
-        let most = IPV6_ADDRESSES_MAX as u128;
-        assert!(six(most).is_some() && six(most + 1).is_none());
+        let six = |count: usize, guards: &[&AclPart]| {
+            let all = (1..=count as u128).map(|n| IpAddr::V6((n + (0xfd << 120)).into()));
+            of_router(&all.collect::<Vec<_>>(), OwnPackets::default(), guards)
+        };
+        let most = IPV6_ADDRESSES_MAX;
+        for guards in [&[][..], &[&acl]] {
+            assert!(six(most, guards).expect("room for both").reads_tags);
+        }
+        assert_eq!(six(most + 1, &[&acl]), None, "no guard that a tag would get round");
+        assert_eq!(six(ADDRESSES_MAX + 1, &[]), None);
+        let wanted = six(ADDRESSES_MAX, &[]).expect("room for one");
+        assert!(!wanted.reads_tags);
+        let filter = port::Filter::compile(&wanted.expression).expect("tcpdump knows it");
+        let frame = |tag: &[u8], last: u8| {
+            let mut packet = [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 6, 64][..], &[0; 52]].concat();
+            (packet[10], packet[26], packet[41]) = (0xfd, 0xfd, last);
+            [&[2; 12], tag, &packet].concat()
+        };
+        assert!(filter.matches(&frame(&[], 200)) && !filter.matches(&frame(&[], 128)));
+        assert!(!filter.matches(&frame(&[0x81, 0, 0, 0], 200)));
     }
 
     #[test]
@@ -172,7 +216,7 @@ mod tests {
         let own_packets = OwnPackets { esp: true, tunnels: true };
         let all: Vec<IpAddr> = six.chain(four).collect();
         let text = of_router(&all, own_packets, &[]).expect("not too many");
-        let filter = port::Filter::compile(&text).expect("tcpdump knows it");
+        let filter = port::Filter::compile(&text.expression).expect("tcpdump knows it");
         let len = filter.program().len();
         assert!(len <= INSTRUCTIONS_MAX, "{len}");
     }
@@ -195,8 +239,8 @@ mod tests {
              host = \"judge\"\n{section}[[function]]\nkind = \"router\"\n"
         );
         let file = crate::file::ChainFile::parse(&text, "c.toml").expect("a chain");
-        let expression = wanted::filter_of(&file, own).expect("few");
-        let filter = wanted::compile(&file, &expression).expect("there is room");
+        let wanted = wanted::filter_of(&file, own).expect("few");
+        let filter = wanted::compile(&file, &wanted.expression).expect("there is room");
         assert!(filter.program().len() < INSTRUCTIONS_MAX / 2, "{}", filter.program().len());
     }
 
@@ -245,7 +289,7 @@ mod tests {
         let own_packets = OwnPackets { esp: false, tunnels: true };
         let addresses = [IpAddr::from([10, 0, 0, 1])];
         let text = of_router(&addresses, own_packets, &[]).expect("one is not too many");
-        let filter = port::Filter::compile(&text).expect("tcpdump knows it");
+        let filter = port::Filter::compile(&text.expression).expect("tcpdump knows it");
         let frame = |protocol: u8, payload: &[u8]| {
             let mut frame =
                 [&[2; 12][..], &[8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol]].concat();

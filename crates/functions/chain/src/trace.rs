@@ -71,7 +71,8 @@ impl Tracer {
         let slice = file.slices.first();
         let by_itself = || {
             let filter = || filter_of(&file, scene.own.iter().copied());
-            has(&file, "router").then(filter).flatten()
+            let filter = has(&file, "router").then(filter).flatten();
+            filter.map(|filter| filter.expression)
         };
         let expression = slice.and_then(|slice| slice.filter.clone()).or_else(by_itself);
         let mut notes = Vec::new();

@@ -5,12 +5,17 @@ use std::net::IpAddr;
 
 use port::{Filter, FilterError};
 
-use super::{ADDRESSES_MAX, INSTRUCTIONS_MAX, IPV6_ADDRESSES_MAX, OwnPackets, of_router};
+use super::{
+    ADDRESSES_MAX, INSTRUCTIONS_MAX, IPV6_ADDRESSES_MAX, OwnPackets, RouterFilter, of_router,
+};
 use crate::error::ChainError;
 use crate::file::{AclPart, ChainFile, FunctionPart};
 
 /// The filter of a chain with a router on a host with these addresses; `None`: there are too many.
-pub(crate) fn filter_of(file: &ChainFile, own: impl Iterator<Item = IpAddr>) -> Option<String> {
+pub(crate) fn filter_of(
+    file: &ChainFile,
+    own: impl Iterator<Item = IpAddr>,
+) -> Option<RouterFilter> {
     let taken = taken(file);
     let own: Vec<IpAddr> = own.filter(|address| !taken.contains(address)).collect();
     of_router(&own, own_packets(file), &guards(file))
@@ -44,12 +49,28 @@ pub(crate) fn compile(file: &ChainFile, expression: &str) -> Result<Filter, Chai
 }
 
 /// What is said where there is none.
-pub(crate) fn too_many_addresses() -> String {
-    format!(
-        "this host has more than {} addresses, or {} of IPv6, too many to follow in a filter: write \
-         `filter` in each [[slice]]",
-        ADDRESSES_MAX, IPV6_ADDRESSES_MAX
-    )
+pub(crate) fn too_many_addresses(file: &ChainFile) -> String {
+    match is_guarded(file) {
+        true => format!(
+            "this host has more than {ADDRESSES_MAX} addresses, or {IPV6_ADDRESSES_MAX} of IPv6, too \
+             many for a filter that guards it: leave `host = \"judge\"` out, and guard it by nftables"
+        ),
+        false => format!(
+            "this host has more than {ADDRESSES_MAX} addresses, too many to follow in a filter: write \
+             `filter` in each [[slice]]"
+        ),
+    }
+}
+
+/// What is said of a filter for whose second half there is no room.
+pub(crate) fn note_of(filter: &RouterFilter) -> Option<String> {
+    (!filter.reads_tags).then(|| {
+        format!(
+            "this host has more than {IPV6_ADDRESSES_MAX} addresses of IPv6: frames with a tag that \
+             names no VLAN are left to the kernel, and where that forwards they pass by the chain's \
+             functions"
+        )
+    })
 }
 
 /// Whether an acl is for what is for this host, too.

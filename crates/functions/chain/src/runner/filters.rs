@@ -8,7 +8,9 @@ use port::Filter;
 use super::{Chain, Event};
 use crate::error::ChainError;
 use crate::file::ChainFile;
-use crate::filter::wanted::{compile, filter_of, is_guarded, too_many_addresses, wants_as};
+use crate::filter::wanted::{
+    compile, filter_of, is_guarded, note_of, too_many_addresses, wants_as,
+};
 
 impl Chain {
     /// The filter for the functions of `file` and the host's addresses as they are now; `None`: it
@@ -26,19 +28,23 @@ impl Chain {
             // What is for the host would come to the acl, and from there to nobody.
             let takes_all = self.threads.iter().any(|thread| thread.filter.is_none());
             return match takes_all && is_guarded(file) {
-                true => Err(ChainError::Reload(too_many_addresses())),
+                true => Err(ChainError::Reload(too_many_addresses(file))),
                 false => Ok(None),
             };
         }
         let own: Vec<IpAddr> = tables.own_addresses().collect();
-        let Some(expression) = filter_of(file, own.into_iter()) else {
+        let Some(wanted) = filter_of(file, own.into_iter()) else {
             if wants_as(&self.file, file) {
-                tell(Event::Note(too_many_addresses()));
+                tell(Event::Note(too_many_addresses(file)));
                 return Ok(None);
             }
-            return Err(ChainError::Reload(too_many_addresses()));
+            return Err(ChainError::Reload(too_many_addresses(file)));
         };
-        compile(file, &expression).map(Some)
+        let compiled = compile(file, &wanted.expression)?;
+        if let Some(note) = note_of(&wanted) {
+            tell(Event::Note(note));
+        }
+        Ok(Some(compiled))
     }
 
     /// Lets slices whose filter follows the host's addresses take that, once it is sent.

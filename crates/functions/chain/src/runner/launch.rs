@@ -21,7 +21,9 @@ use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::feed;
 use crate::file::{ChainFile, FunctionPart, SlicePart};
-use crate::filter::wanted::{compile, filter_of, has, is_guarded, taken, too_many_addresses};
+use crate::filter::wanted::{
+    compile, filter_of, has, is_guarded, note_of, taken, too_many_addresses,
+};
 use crate::hook::{HookStats, Takes};
 use crate::ports::Ports;
 use crate::stage::Stage;
@@ -222,13 +224,15 @@ pub(crate) fn default_filter(
     }
     let addresses = interface::all_addresses()?.into_iter().map(|(_, at)| at);
     let filter = filter_of(file, addresses);
-    if filter.is_none() {
-        tell(Event::Note(too_many_addresses()));
+    let note = filter.as_ref().map_or_else(|| Some(too_many_addresses(file)), note_of);
+    if let Some(note) = note {
+        tell(Event::Note(note));
     }
+    let filter = filter.map(|filter| filter.expression);
     // Whoever wants the host guarded does not want it unguarded without a word, or out of reach.
     if is_guarded(file) {
         let failed = |why| ChainError::Function { kind: "acl", why };
-        let expression = filter.as_ref().ok_or_else(|| failed(too_many_addresses()))?;
+        let expression = filter.as_ref().ok_or_else(|| failed(too_many_addresses(file)))?;
         compile(file, expression)?;
     }
     Ok(filter)

@@ -20,9 +20,8 @@ fn own() -> Vec<IpAddr> {
 }
 
 fn filter(acl: &AclPart) -> Filter {
-    let expression =
-        of_router(&own(), OwnPackets::default(), &[acl]).expect("four are not too many");
-    Filter::compile(&expression).unwrap_or_else(|error| panic!("{error}"))
+    let wanted = of_router(&own(), OwnPackets::default(), &[acl]).expect("four are not too many");
+    Filter::compile(&wanted.expression).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Whether the acl drops a frame.
