@@ -40,11 +40,16 @@ pub(super) fn inspect(fib: &Fib, frame: &Frame) -> Result<Destination, Stop> {
 /// an address that functions send from.
 #[inline]
 pub(super) fn inspect_outside(fib: &Fib, frame: &Frame) -> Result<(), Stop> {
-    let destination = inspect(fib, frame)?;
     let packet = frame.bytes().get(LINK..).unwrap_or_default();
+    let destination = match inspect(fib, frame) {
+        // A router that has no other address says from it what its link takes (RFC 4443 section
+        // 2.2): what is for functions is not forwarded.
+        Err(Stop::LinkLocalSource) if is_for_functions(fib, packet) => return Ok(()),
+        inspected => inspected?,
+    };
     let source: Option<IpAddr> = match destination {
-        Destination::Four(_) => source_of::<4>(packet, 12).map(IpAddr::from),
-        Destination::Six(_) => source_of::<16>(packet, 8).map(IpAddr::from),
+        Destination::Four(_) => address_at::<4>(packet, 12).map(IpAddr::from),
+        Destination::Six(_) => address_at::<16>(packet, 8).map(IpAddr::from),
     };
     match source.is_some_and(|source| fib.is_made(source)) {
         true => Err(Stop::OwnSource),
@@ -52,7 +57,12 @@ pub(super) fn inspect_outside(fib: &Fib, frame: &Frame) -> Result<(), Stop> {
     }
 }
 
-fn source_of<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
+fn is_for_functions(fib: &Fib, packet: &[u8]) -> bool {
+    let destination = address_at::<16>(packet, 24);
+    destination.is_some_and(|destination| fib.is_made(IpAddr::from(destination)))
+}
+
+fn address_at<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
     packet.get(at..)?.first_chunk().copied()
 }
 

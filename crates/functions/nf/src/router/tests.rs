@@ -484,3 +484,24 @@ fn what_comes_from_outside_with_a_source_of_functions_is_refused_and_what_they_m
         assert_eq!(admit(&mut router, &packet), (false, Verdict::Next));
     }
 }
+
+#[test]
+fn a_router_without_an_address_of_its_own_may_speak_to_functions_and_to_nobody_else() {
+    let mut packet = udp(SIX, b"too big");
+    packet[LINK + 8..LINK + 24]
+        .copy_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+    let destination =
+        packet[LINK + 24..LINK + 40].first_chunk::<16>().copied().expect("it is there");
+    for is_made in [true, false] {
+        let mut router = router();
+        router.apply(&FibChange::Made { address: IpAddr::from(destination), is_made });
+        let mut frames = Frames::new();
+        let mut batch = frames.batch(&[&packet]);
+        batch[0].meta_mut().port = IN;
+        let mut verdicts = Verdicts::new();
+        assert_eq!(router.admit(&mut batch, &mut verdicts, Nanos::ZERO), !is_made);
+        frames.give(batch);
+        assert_eq!(router.counts().link_local, u64::from(!is_made));
+        assert_ne!(run(&mut router, &packet).0, Verdict::Out(OUT), "never forwarded");
+    }
+}
