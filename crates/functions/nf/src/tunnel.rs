@@ -5,8 +5,8 @@
 //!   the other; one that comes from there, for here, goes on as what it was. Put `router` behind
 //!   it: that one sends both on. What is of no tunnel passes. A packet that is too long for its
 //!   tunnel is answered with an ICMP error that tells the length that is not; that length follows
-//!   `mtu` and what routers on the way say of the path, which is believed for ten minutes. Nothing
-//!   is encrypted, and anybody who can send in the other end's name can send packets into the
+//!   `mtu` and what routers on the way say of the path, which is believed for ten minutes, but of
+//!   IPv4 packets that may be fragmented: these go in by `mtu` alone. Nothing is encrypted, and anybody who can send in the other end's name can send packets into the
 //!   tunnel: only from its own networks.
 //!
 //! PARAMETERS
@@ -157,10 +157,7 @@ impl Tunnel {
     #[inline]
     fn depart(&mut self, frame: &mut Frame, packet: &Packet, index: usize, now: Nanos) -> Verdict {
         let link = &self.links[index];
-        let learned = link.path.get(now).saturating_sub(link.head.bytes());
-        // RFC 8200 section 5: no host sends less than that in one packet, whatever it is told, so
-        // that a path which takes less is one that carries no IPv6, or was made up.
-        let inner_mtu = if packet.is_ipv4 { learned } else { learned.max(MTU_MIN_IPV6) };
+        let inner_mtu = link.inner_mtu(packet, frame.bytes(), now);
         let (counter, wrong) = match wrap::wrap(frame, packet, &link.head, inner_mtu) {
             Ok(()) => {
                 self.counters.wrapped += 1;

@@ -106,6 +106,13 @@ impl Packet {
         })
     }
 
+    /// Whether routers on its way may fragment it: of IPv4, unless it says that they may not.
+    #[inline]
+    pub(crate) fn may_be_fragmented(&self, frame: &[u8]) -> bool {
+        const DO_NOT_FRAGMENT: u8 = 0x40;
+        self.is_ipv4 && frame.get(self.l3 + 6).is_some_and(|flags| flags & DO_NOT_FRAGMENT == 0)
+    }
+
     /// Where its ESP is, if it carries ESP. Extension headers may stand before it.
     #[inline]
     pub(crate) fn esp(&self, frame: &[u8]) -> Esp {

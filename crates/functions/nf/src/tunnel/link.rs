@@ -3,10 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base::Nanos;
+
 use super::mtu::PathMtu;
-use super::settings::{BadTunnel, Kind, TUNNELS_MAX, TunnelSettings};
+use super::settings::{BadTunnel, Kind, MTU_MIN_IPV6, TUNNELS_MAX, TunnelSettings};
 use super::wrap::Head;
-use crate::esp::packet::Own;
+use crate::esp::packet::{Own, Packet};
 use crate::esp::selector::{self, Address, Network};
 
 /// One tunnel as packets are held against it.
@@ -21,6 +23,23 @@ pub(super) struct Link {
     pub(super) key: Option<u32>,
     pub(super) own: Own,
     pub(super) path: PathMtu,
+}
+
+impl Link {
+    /// Bytes of the longest packet that goes in, as `packet` of `frame` does.
+    #[inline]
+    pub(super) fn inner_mtu(&self, packet: &Packet, frame: &[u8], now: Nanos) -> u16 {
+        let most = match packet.may_be_fragmented(frame) {
+            // Who sends such a packet does not ask how long the path is, and of a later fragment
+            // nobody may be told: it would be lost for whatever was made up.
+            true => self.path.most(),
+            false => self.path.get(now),
+        };
+        let inner = most.saturating_sub(self.head.bytes());
+        // RFC 8200 section 5: no host sends less than that in one packet, whatever it is told, so
+        // that a path which takes less is one that carries no IPv6, or was made up.
+        if packet.is_ipv4 { inner } else { inner.max(MTU_MIN_IPV6) }
+    }
 }
 
 /// The tunnels, ready for packets.

@@ -29,6 +29,12 @@ impl PathMtu {
         Self { most, least, learned: AtomicU16::new(most), until: AtomicU64::new(0) }
     }
 
+    /// Its bytes as the operator says.
+    #[inline]
+    pub(super) const fn most(&self) -> u16 {
+        self.most
+    }
+
     /// Its bytes now.
     #[inline]
     pub(super) fn get(&self, now: Nanos) -> u16 {

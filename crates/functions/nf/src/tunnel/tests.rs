@@ -163,6 +163,14 @@ fn too_long_packets_and_spent_ones_are_answered() {
     assert_eq!((counts.too_long, counts.ttl_exceeded, counts.answered), (1, 1, 2));
 }
 
+/// An IPv4 packet that asks for the length of its path.
+fn whole(payload: usize) -> Vec<u8> {
+    let mut packet = ipv4(253, &[], &vec![1; payload]);
+    packet[LINK + 6] = 0x40;
+    correct_checksum(&mut packet);
+    packet
+}
+
 /// What a router with a link of `mtu` bytes says of a packet from our end of the tunnel.
 fn complaint(about: &[u8], mtu: u16) -> Vec<u8> {
     let mut message = vec![3, 4, 0, 0, 0, 0];
@@ -178,7 +186,7 @@ fn complaint(about: &[u8], mtu: u16) -> Vec<u8> {
 fn a_shorter_path_is_believed_for_ten_minutes_by_all_slices_and_bounded() {
     let first = function(&settings(Kind::Ipip, None, THERE));
     let (mut one, mut other) = (first.sharing_paths(), first);
-    let long = ipv4(253, &[], &[1; 1400]);
+    let long = whole(1400);
     let start = Nanos::from_secs(5);
     let (_, inside) = pass(&mut one, &long, start);
     assert_eq!(pass(&mut one, &complaint(&inside, 1300), start).0, Verdict::Drop);
@@ -188,7 +196,7 @@ fn a_shorter_path_is_believed_for_ten_minutes_by_all_slices_and_bounded() {
     assert_eq!(bytes[LINK + 26..LINK + 28], 1280_u16.to_be_bytes());
     // Nobody makes a path shorter than any may be.
     pass(&mut one, &complaint(&inside, 68), start);
-    let least = ipv4(253, &[], &[1; 576 - 40]);
+    let least = whole(576 - 40);
     assert_eq!(pass(&mut other, &least, start).0, Verdict::Next);
     assert_eq!(pass(&mut other, &long, start + Nanos::from_secs(601)).0, Verdict::Next);
     // Not about a packet of the tunnel.
@@ -209,9 +217,29 @@ fn packets_of_ipv6_go_in_as_long_as_every_link_takes_them_whatever_a_router_says
     let (verdict, bytes) = pass(&mut tunnel, &ipv6(253, &[1; 1281 - 40]), start);
     // No address of IPv6 is there for an answer, and what is one of IPv4 says what was learned.
     assert_eq!((verdict, bytes.len()), (Verdict::Drop, LINK + 1281));
-    let (verdict, bytes) = pass(&mut tunnel, &ipv4(253, &[], &[1; 1000]), start);
+    let (verdict, bytes) = pass(&mut tunnel, &whole(1000), start);
     assert_eq!(verdict, Verdict::Out(PortId(3)));
     assert_eq!(bytes[LINK + 26..LINK + 28], (576_u16 - 24).to_be_bytes());
+}
+
+#[test]
+fn packets_that_may_be_fragmented_go_in_as_long_as_the_operator_says_whatever_a_router_does() {
+    let mut tunnel = function(&settings(Kind::Ipip, None, THERE));
+    let start = Nanos::from_secs(5);
+    let (_, inside) = pass(&mut tunnel, &whole(1400), start);
+    assert_eq!(pass(&mut tunnel, &complaint(&inside, 576), start).0, Verdict::Drop);
+    assert_eq!(tunnel.counts().path_mtu_learned, 1);
+    let mut later = ipv4(17, &[], &[1; 1480 - 20]);
+    later[LINK + 6..LINK + 8].copy_from_slice(&[0, 185]);
+    correct_checksum(&mut later);
+    for packet in [later, ipv4(253, &[], &[1; 1480 - 20])] {
+        assert_eq!(pass(&mut tunnel, &packet, start).0, Verdict::Next);
+    }
+    assert_eq!(
+        pass(&mut tunnel, &ipv4(253, &[], &[1; 1481 - 20]), start).0,
+        Verdict::Out(PortId(3))
+    );
+    assert_eq!(pass(&mut tunnel, &whole(1000), start).0, Verdict::Out(PortId(3)));
 }
 
 #[test]
