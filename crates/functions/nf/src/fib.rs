@@ -19,6 +19,7 @@ pub(crate) use fib6::{CELLS, STRIDE, index_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::PortId;
+use wire::ipv4;
 
 /// The number of a next hop in the tables; zero: there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,6 +210,13 @@ pub enum FibChange {
         /// Whether they do, or do not any more.
         is_made: bool,
     },
+    /// An address of those from which others answer, too: what [`Fib::is_answer`] names.
+    Served {
+        /// Which one.
+        address: Ipv4Addr,
+        /// Whether they do, or do not any more.
+        is_served: bool,
+    },
 }
 
 impl FibChange {
@@ -243,6 +251,7 @@ pub struct Fib {
     own6: Vec<u128>,
     made4: Vec<u32>,
     made6: Vec<u128>,
+    served: Vec<u32>,
 }
 
 impl Fib {
@@ -261,6 +270,7 @@ impl Fib {
             own6: Vec::new(),
             made4: Vec::new(),
             made6: Vec::new(),
+            served: Vec::new(),
         }
     }
 
@@ -304,6 +314,9 @@ impl Fib {
             FibChange::Made { address: IpAddr::V6(six), is_made } => {
                 set_member(&mut self.made6, six.to_bits(), is_made);
             }
+            FibChange::Served { address, is_served } => {
+                set_member(&mut self.served, address.to_bits(), is_served);
+            }
         }
     }
 
@@ -337,7 +350,16 @@ impl Fib {
         self.own6.binary_search(&address).is_ok()
     }
 
-    /// Whether functions before the router send from the address, and nobody outside.
+    /// Whether a packet of that protocol may be what a server says in the name of the service that
+    /// has the address: of TCP, UDP or ICMP. Nobody else has its tunnels.
+    #[inline]
+    pub fn is_answer(&self, address: Ipv4Addr, protocol: u8) -> bool {
+        matches!(protocol, ipv4::ICMP | ipv4::TCP | ipv4::UDP)
+            && self.served.binary_search(&address.to_bits()).is_ok()
+    }
+
+    /// Whether functions before the router send from the address, and nobody outside, but for
+    /// [`Self::is_answer`].
     #[inline]
     pub fn is_made(&self, address: IpAddr) -> bool {
         match address {

@@ -17,7 +17,7 @@ mod six;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use base::PortId;
 
@@ -39,6 +39,7 @@ pub struct Rib {
     interfaces: BTreeMap<PortId, Interface>,
     own: BTreeSet<IpAddr>,
     made: BTreeSet<IpAddr>,
+    served: BTreeSet<Ipv4Addr>,
 }
 
 impl Rib {
@@ -151,6 +152,15 @@ impl Rib {
         }
     }
 
+    /// Adds an address of those, from which servers answer by themselves, or removes it.
+    pub fn set_served(&mut self, address: Ipv4Addr, is_served: bool, steps: &mut Vec<FibChange>) {
+        let has_changed =
+            if is_served { self.served.insert(address) } else { self.served.remove(&address) };
+        if has_changed {
+            steps.push(FibChange::Served { address, is_served });
+        }
+    }
+
     /// What is known of a neighbour.
     pub fn neighbour(&self, port: PortId, address: IpAddr) -> Option<Neighbour> {
         self.neighbours.get(&(port, address)).copied()
@@ -211,6 +221,9 @@ impl Rib {
         }
         for address in &self.made {
             fib.apply(&FibChange::Made { address: *address, is_made: true });
+        }
+        for address in &self.served {
+            fib.apply(&FibChange::Served { address: *address, is_served: true });
         }
         fib
     }

@@ -1,7 +1,7 @@
 //! What a chain is made of, made: ports looked up, tables filled, slices opened, threads started.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -71,19 +71,18 @@ pub(crate) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> Senders {
     };
     let wrapping = file.functions.iter().flat_map(of_function);
     let all: BTreeSet<IpAddr> = tunnels.chain(taken(file)).chain(wrapping).collect();
-    let made = all.difference(&answering(file)).copied().collect();
-    Senders { all, made }
+    Senders { all, served: answering(file) }
 }
 
 /// Addresses of services whose servers answer by themselves, in the service's name.
-fn answering(file: &ChainFile) -> BTreeSet<IpAddr> {
+fn answering(file: &ChainFile) -> BTreeSet<Ipv4Addr> {
     let of_function = |function: &FunctionPart| match function {
         FunctionPart::Balancer(part) => part.settings.services.clone(),
         _ => Vec::new(),
     };
     let services = file.functions.iter().flat_map(of_function);
     let answering = services.filter(|service| !matches!(service.forwarding, Forwarding::Nat));
-    answering.map(|service| IpAddr::V4(*service.address.ip())).collect()
+    answering.map(|service| *service.address.ip()).collect()
 }
 
 /// The tables of the router, if there is one.

@@ -1,7 +1,7 @@
 //! The addresses of this host: nobody else sends from them, and what is for them is the kernel's.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use calisto_nf::{NextHop, Prefix, RibError};
 
@@ -10,10 +10,11 @@ use super::table::Table;
 /// From which addresses functions before the router send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Senders {
-    /// All of them: at the router such a source is believed.
+    /// All of them: at the router such a source is believed, and what comes from outside with it is
+    /// forged.
     pub(crate) all: BTreeSet<IpAddr>,
-    /// Those from which nobody else sends: what comes from outside with such a source is forged.
-    pub(crate) made: BTreeSet<IpAddr>,
+    /// Those of them from which servers answer, too, who are outside.
+    pub(crate) served: BTreeSet<Ipv4Addr>,
 }
 
 /// The addresses of this host.
@@ -63,8 +64,11 @@ impl Host {
 
     /// Sets from which addresses functions before the router send.
     pub(super) fn set_senders(&mut self, senders: Senders, table: &mut Table) {
-        for address in self.senders.made.difference(&senders.made) {
+        for address in self.senders.all.difference(&senders.all) {
             table.rib.set_made(*address, false, &mut table.steps);
+        }
+        for address in self.senders.served.difference(&senders.served) {
+            table.rib.set_served(*address, false, &mut table.steps);
         }
         self.senders = senders;
         self.distrust(table);
@@ -77,7 +81,11 @@ impl Host {
             let is_lie = !self.senders.all.contains(address);
             table.rib.set_own(*address, is_lie, &mut table.steps);
         }
-        for address in &self.senders.made {
+        // First those that are believed, so that none is refused in between.
+        for address in &self.senders.served {
+            table.rib.set_served(*address, true, &mut table.steps);
+        }
+        for address in &self.senders.all {
             table.rib.set_made(*address, true, &mut table.steps);
         }
     }

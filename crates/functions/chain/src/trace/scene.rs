@@ -137,7 +137,10 @@ fn give_addresses(
             rib.set_own(lie, !senders.all.contains(&lie), &mut steps);
         }
     }
-    for address in &senders.made {
+    for address in &senders.served {
+        rib.set_served(*address, true, &mut steps);
+    }
+    for address in &senders.all {
         rib.set_made(*address, true, &mut steps);
     }
     for (port, at) in ports.each() {

@@ -1,7 +1,7 @@
 //! Whether a packet may be forwarded at all, and where it is bound for: the checks of RFC 1812 and
 //! RFC 8200 before any route is looked up.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::destination::Destination;
 use super::header::LINK;
@@ -47,14 +47,20 @@ pub(super) fn inspect_outside(fib: &Fib, frame: &Frame) -> Result<(), Stop> {
         Err(Stop::LinkLocalSource) if is_for_functions(fib, packet) => return Ok(()),
         inspected => inspected?,
     };
-    let source: Option<IpAddr> = match destination {
-        Destination::Four(_) => address_at::<4>(packet, 12).map(IpAddr::from),
-        Destination::Six(_) => address_at::<16>(packet, 8).map(IpAddr::from),
+    let is_forged = match destination {
+        Destination::Four(_) => {
+            let source = address_at::<4>(packet, 12).map(Ipv4Addr::from);
+            let protocol = packet.get(9).copied().unwrap_or_default();
+            source.is_some_and(|source| {
+                fib.is_made(source.into()) && !fib.is_answer(source, protocol)
+            })
+        }
+        Destination::Six(_) => {
+            let source = address_at::<16>(packet, 8).map(IpAddr::from);
+            source.is_some_and(|source| fib.is_made(source))
+        }
     };
-    match source.is_some_and(|source| fib.is_made(source)) {
-        true => Err(Stop::OwnSource),
-        false => Ok(()),
-    }
+    if is_forged { Err(Stop::OwnSource) } else { Ok(()) }
 }
 
 fn is_for_functions(fib: &Fib, packet: &[u8]) -> bool {

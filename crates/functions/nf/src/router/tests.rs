@@ -505,3 +505,28 @@ fn a_router_without_an_address_of_its_own_may_speak_to_functions_and_to_nobody_e
         assert_ne!(run(&mut router, &packet).0, Verdict::Out(OUT), "never forwarded");
     }
 }
+
+#[test]
+fn servers_answer_in_a_services_name_and_send_nothing_of_its_tunnels() {
+    let mut router = router();
+    let source = Ipv4Addr::new(10, 0, 0, 1);
+    router.apply(&FibChange::Served { address: source, is_served: true });
+    router.apply(&FibChange::Made { address: source.into(), is_made: true });
+    let is_refused = |protocol: u8, router: &mut Router| {
+        let mut frames = Frames::new();
+        let mut batch = frames.batch(&[&ipv4(protocol, &[], &[0; 40])]);
+        batch[0].meta_mut().port = IN;
+        let mut verdicts = Verdicts::new();
+        router.admit(&mut batch, &mut verdicts, Nanos::ZERO);
+        frames.give(batch);
+        verdicts[0] == Verdict::Drop
+    };
+    for (protocol, is_forged) in
+        [(1, false), (6, false), (17, false), (4, true), (41, true), (47, true), (50, true)]
+    {
+        assert_eq!(is_refused(protocol, &mut router), is_forged, "{protocol}");
+    }
+    assert_eq!(counted(&router), BTreeMap::from([("own_source", 4)]));
+    router.apply(&FibChange::Served { address: source, is_served: false });
+    assert!(is_refused(6, &mut router));
+}

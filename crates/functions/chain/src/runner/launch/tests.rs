@@ -56,3 +56,33 @@ fn the_rate_of_a_policer_is_that_of_all_slices_together() {
     }
     assert_eq!(passed, 2, "two packets of 1000 bytes are in 2 KiB");
 }
+
+#[test]
+fn a_services_address_that_is_a_tunnels_end_too_is_nobody_elses_for_tunnels() {
+    let text = r#"
+name = "c"
+[[slice]]
+ports = ["xdp:a"]
+[[function]]
+kind = "balancer"
+[[function.services]]
+address = "192.0.2.1:80"
+forwarding = "link"
+[[function.services.servers]]
+address = "10.0.0.2:80"
+[[function]]
+kind = "tunnel"
+[[function.tunnels]]
+kind = "gre"
+local = "192.0.2.1"
+remote = "198.51.100.1"
+networks = ["10.2.0.0/16"]
+[[function]]
+kind = "router"
+"#;
+    let file = ChainFile::parse(text, "c.toml").expect("a chain");
+    let Senders { all, served } = senders(&file, None);
+    let address = Ipv4Addr::new(192, 0, 2, 1);
+    assert!(all.contains(&IpAddr::V4(address)) && served.contains(&address));
+    assert_eq!(all.len(), 1);
+}
