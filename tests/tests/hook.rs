@@ -242,6 +242,16 @@ fn rules_that_a_reload_brings_are_in_the_hook_and_counters_go_on() {
     router.wait_for_count("acl", "denied", |denied| denied == 20);
 }
 
+/// A packet from the west host to the east one, to that station of the west link.
+fn send_to(frames: &mut Frames, west: &Host, to: [u8; 6]) {
+    let mut packet = vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 253, 0, 0, 10, 90, 0, 1, 10, 90, 1, 2];
+    let sum = wire::checksum::of(&packet);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet.extend([0; 26]);
+    let frame = [&to[..], &mac(west, "east"), &[8, 0], &packet].concat();
+    frames.send([frame].iter());
+}
+
 #[test]
 fn a_port_that_gets_another_link_address_forwards_in_the_hook_what_is_for_that_one_alone() {
     let line = line();
@@ -250,15 +260,7 @@ fn a_port_that_gets_another_link_address_forwards_in_the_hook_what_is_for_that_o
     Transfer::start(west, east, four(1, 2), 1 << 20).finish();
     let (old, new) = (mac(middle, "west"), [2, 0, 0, 0, 0x77, 1]);
     let mut frames = Frames::new(west, "east");
-    let mut send = |to: [u8; 6]| {
-        let mut packet =
-            vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 253, 0, 0, 10, 90, 0, 1, 10, 90, 1, 2];
-        let sum = wire::checksum::of(&packet);
-        packet[10..12].copy_from_slice(&sum.to_be_bytes());
-        packet.extend([0; 26]);
-        let frame = [&to[..], &mac(west, "east"), &[8, 0], &packet].concat();
-        frames.send([frame].iter());
-    };
+    let mut send = |to: [u8; 6]| send_to(&mut frames, west, to);
     let hooked = || router.count("router", "hook_forwarded");
     let before = hooked();
     send(old);
@@ -279,4 +281,33 @@ fn a_port_that_gets_another_link_address_forwards_in_the_hook_what_is_for_that_o
     send(old);
     router.wait_for_count("router", "not_to_us", |count| count > refused);
     assert_eq!(hooked(), before, "{:?}", router.figures());
+}
+
+#[test]
+fn two_ports_that_change_names_keep_their_link_addresses_in_the_hook() {
+    let line = line();
+    let [west, middle, east] = [0, 1, 2].map(|number| line.host(number));
+    let router = NfRun::start(middle, &format!("{HOOK}{PORTS}{ROUTER}"), &[]);
+    Transfer::start(west, east, four(1, 2), 1 << 20).finish();
+    let [old, others] = ["west", "east"].map(|name| mac(middle, name));
+    let mut frames = Frames::new(west, "east");
+    for (from, to) in [("west", "aside"), ("east", "west"), ("aside", "east")] {
+        middle.ip(&format!("link set {from} name {to}"));
+    }
+    // The one that was called west, which gets other programs by that.
+    middle.ip("link set east address 02:00:00:00:77:01");
+    wait_for("the hook to forget the old address", || {
+        send_to(&mut frames, west, old);
+        match router.count("router", "not_to_us") {
+            0 => Err(format!("{:?}", router.figures())),
+            _ => Ok(()),
+        }
+    });
+    let hooked = || router.count("router", "hook_forwarded");
+    let (before, refused) = (hooked(), router.count("router", "not_to_us"));
+    send_to(&mut frames, west, others);
+    router.wait_for_count("router", "not_to_us", |count| count > refused);
+    assert_eq!(hooked(), before, "{:?}", router.figures());
+    send_to(&mut frames, west, [2, 0, 0, 0, 0x77, 1]);
+    router.wait_for_count("router", "hook_forwarded", |count| count > before);
 }

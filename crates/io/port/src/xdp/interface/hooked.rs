@@ -27,10 +27,12 @@ impl XdpInterface {
         Ok(())
     }
 
-    /// The interface may have got another link address since it was attached to.
+    /// The interface may have got another link address since it was attached to, and another its
+    /// name.
     fn mac_now(&self) -> Result<[u8; 6], String> {
-        let found = sys::interface::by_name(&self.name).map_err(|error| error.to_string())?;
-        Ok(found.mac)
+        let all = sys::interface::list().map_err(|error| error.to_string())?;
+        let found = all.iter().find(|interface| interface.index == self.index());
+        found.map(|interface| interface.mac).ok_or_else(|| format!("{} has gone", self.name))
     }
 
     fn load_hook(&self, filter: Option<&Filter>, hook: &Hook) -> Result<OwnedFd, String> {
