@@ -82,7 +82,7 @@ counters! {
         bad_header,
         /// Packets of a tunnel without a right packet of IPv4 or IPv6 inside, dropped.
         bad_payload,
-        /// Packets out of a tunnel that do not come from its networks, dropped.
+        /// Packets out of a tunnel from none of its networks, or from an end of ours, dropped.
         foreign_source,
         /// Packets marked on their way that cannot carry the mark inside, dropped.
         congestion,
@@ -189,7 +189,7 @@ impl Tunnel {
         let counters = &mut self.counters;
         let mut found = None;
         for link in self.links.iter().filter(is_of) {
-            found = Some(unwrap::unwrap(frame, packet, link));
+            found = Some(unwrap::unwrap(frame, packet, link, &self.links));
             // Another tunnel between the same ends may have that key.
             if found != Some(Err(unwrap::Refused::BadHeader)) {
                 break;

@@ -169,6 +169,17 @@ fn who_has_the_keys_may_still_not_send_everything() {
             far.drops(&frame, |counters| &mut counters.selector_mismatch);
             far = Plan::new(algorithm).end(1);
         }
+        // Nobody speaks for our end, whatever networks the tunnel is for.
+        let networks: [&'static [&'static str]; 2] = [&["192.0.2.2/31"], &["10.2.0.0/16"]];
+        let mut wide = Plan { networks, ..Plan::new(algorithm) }.end(1);
+        for (number, source, is_ours) in [(1, "192.0.2.2:1", true), (2, "192.0.2.3:1", false)] {
+            let spoofed = udp(source, "10.2.0.1:1", b"x").split_off(14);
+            let frame = forged(algorithm, number, &text(&spoofed, 4));
+            match is_ours {
+                true => wide.drops(&frame, |counters| &mut counters.selector_mismatch),
+                false => assert!(wide.pass(&frame).is_some()),
+            }
+        }
         // Bytes behind the packet only hide its length (RFC 4303 section 2.7).
         let padded = [good.as_slice(), &[7; 40]].concat();
         let opened = far.pass(&forged(algorithm, 9, &text(&padded, 4)));

@@ -87,8 +87,9 @@ pub(crate) fn unwrap(
         _ => None,
     };
     let inside = inside.ok_or(Refused::BadPayload)?;
-    // RFC 4301 section 5.2, step 4: who has the keys may still not speak for everybody.
-    if !gateway.may_bring(*tunnel, inside.from, inside.to) {
+    // RFC 4301 section 5.2, step 4: who has the keys may still not speak for everybody, and never
+    // for us: behind this nobody can tell it from what a tunnel has made.
+    if !gateway.may_bring(*tunnel, inside.from, inside.to) || gateway.is_own(inside.from) {
         return Err(Refused::Selector);
     }
     let ecn = outer::ecn(*outer_tos, inside.tos).ok_or(Refused::Congestion)?;

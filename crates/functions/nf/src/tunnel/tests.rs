@@ -302,6 +302,37 @@ fn what_is_wrong_or_comes_from_elsewhere_does_not_come_out() {
 }
 
 #[test]
+fn what_says_inside_that_it_comes_from_an_end_of_ours_does_not_come_out() {
+    let near = settings(Kind::Ipip, None, THERE);
+    let mut lie = ipv4(253, &[], &[1; 40]);
+    lie[LINK + 12..LINK + 16].copy_from_slice(&[192, 0, 2, 2]);
+    correct_checksum(&mut lie);
+    let (_, inside) = pass(&mut function(&near), &lie, Nanos::ZERO);
+    let far = turned(&near, HERE);
+    let other = TunnelSettings {
+        local: "192.0.2.9".parse().expect("an address"),
+        remote: "192.0.2.7".parse().expect("an address"),
+        ..far.clone()
+    };
+    // Whichever tunnel it is the end of.
+    for (end, is_ours) in [(2, true), (3, false), (9, true)] {
+        let far = TunnelSettings {
+            networks: vec![format!("192.0.2.{end}/32").parse().expect("a network")],
+            ..far.clone()
+        };
+        let mut out = Tunnel::new(&[far, other.clone()]).expect("they can be");
+        let mut packet = inside.clone();
+        packet[LINK + 20 + 15] = end;
+        packet[LINK + 30..LINK + 32].fill(0);
+        let sum = wire::checksum::of(&packet[LINK + 20..LINK + 40]);
+        packet[LINK + 30..LINK + 32].copy_from_slice(&sum.to_be_bytes());
+        let verdict = pass(&mut out, &packet, Nanos::ZERO).0;
+        assert_eq!(verdict == Verdict::Drop, is_ours, "{end}");
+        assert_eq!(out.counts().foreign_source, u64::from(is_ours), "{end}: {:?}", out.counts());
+    }
+}
+
+#[test]
 fn checksums_and_numbers_of_gre_are_passed_over_when_they_are_right() {
     let inside = ipv4(253, &[], &[1; 40])[LINK..].to_vec();
     for (flags, wrong) in [(0xb0, false), (0xb0, true)] {

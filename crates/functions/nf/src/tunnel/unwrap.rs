@@ -19,9 +19,15 @@ pub(super) enum Refused {
     Congestion,
 }
 
-/// Takes the packet inside out of the tunnel. On an error the frame is as it was.
+/// Takes the packet inside out of the tunnel `link`, which is one of `links`. On an error the frame
+/// is as it was.
 #[inline]
-pub(super) fn unwrap(frame: &mut Frame, outside: &Packet, link: &Link) -> Result<(), Refused> {
+pub(super) fn unwrap(
+    frame: &mut Frame,
+    outside: &Packet,
+    link: &Link,
+    links: &[Link],
+) -> Result<(), Refused> {
     let &Packet { l3, header_bytes, total_bytes, protocol, is_fragment, tos, .. } = outside;
     if is_fragment {
         return Err(Refused::Fragment);
@@ -35,7 +41,9 @@ pub(super) fn unwrap(frame: &mut Frame, outside: &Packet, link: &Link) -> Result
     let inside = payload.get(before..).unwrap_or_default();
     let inside = if is_ipv4 { Packet::ipv4(inside, l3) } else { Packet::ipv6(inside, l3) };
     let inside = inside.ok_or(Refused::BadPayload)?;
-    if !link.networks.iter().any(|network| network.contains(inside.from)) {
+    let is_behind = link.networks.iter().any(|network| network.contains(inside.from));
+    // Behind this nobody can tell it from what a tunnel has made.
+    if !is_behind || links.iter().any(|link| link.local == inside.from) {
         return Err(Refused::ForeignSource);
     }
     let ecn = outer::ecn(tos, inside.tos).ok_or(Refused::Congestion)?;
