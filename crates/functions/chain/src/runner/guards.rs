@@ -21,13 +21,15 @@ pub(super) fn notes(file: &ChainFile, ports: &Ports) -> Vec<String> {
         if router.routes == Routes::Kernel && believes_routers(name) {
             notes.push(format!(
                 "{name}: the kernel believes router advertisements there, so anybody on that link makes \
-                 routes of this chain: `sysctl net.ipv6.conf.{name}.accept_ra=0`"
+                 routes of this chain: `sysctl {}=0`",
+                key("ipv6", name, "accept_ra")
             ));
         }
         if filters_sources(name) {
             notes.push(format!(
-                "{name}: the kernel's filter of sources (net.ipv4.conf.{name}.rp_filter) sees no packet of \
-                 the chain: say with an acl which sources may come by which port"
+                "{name}: the kernel's filter of sources ({}) sees no packet of the chain: say with an \
+                 acl which sources may come by which port",
+                key("ipv4", name, "rp_filter")
             ));
         }
     }
@@ -65,7 +67,24 @@ fn filters_sources(name: &str) -> bool {
     ["all", name].iter().any(|name| number("ipv4", name, "rp_filter").is_some_and(|it| it > 0))
 }
 
+/// How sysctl(8) calls it: in a name with a dot, as of a VLAN, that is no separator.
+fn key(family: &str, name: &str, key: &str) -> String {
+    let separator = if name.contains('.') { "/" } else { "." };
+    ["net", family, "conf", name, key].join(separator)
+}
+
 fn number(family: &str, name: &str, key: &str) -> Option<i32> {
     let path = Path::new("/proc/sys/net").join(family).join("conf").join(name).join(key);
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_dot_is_one_word_to_sysctl() {
+        assert_eq!(key("ipv6", "eth0", "accept_ra"), "net.ipv6.conf.eth0.accept_ra");
+        assert_eq!(key("ipv6", "eth0.5", "accept_ra"), "net/ipv6/conf/eth0.5/accept_ra");
+    }
 }
