@@ -27,6 +27,8 @@ pub struct RouterFilter {
     /// Whether frames with a tag that names no VLAN are as those without: the kernel has them
     /// otherwise, whatever they hold.
     pub reads_tags: bool,
+    /// How many rules of guards it holds, each of them twice.
+    pub rules: usize,
 }
 
 /// What is taken of what is for this host.
@@ -121,7 +123,11 @@ pub fn of_router(
             format!("{taken} or (vlan 0 and ({taken} or vlan 0))")
         }
     };
-    Some(RouterFilter { expression, reads_tags })
+    let rules = [false, true].map(|is_ipv6| {
+        let own: Vec<IpAddr> = own.iter().copied().filter(|at| at.is_ipv6() == is_ipv6).collect();
+        guard::rules_said(guards, &own, is_ipv6)
+    });
+    Some(RouterFilter { expression, reads_tags, rules: rules.iter().sum() })
 }
 
 #[cfg(test)]
@@ -240,8 +246,45 @@ mod tests {
         );
         let file = crate::file::ChainFile::parse(&text, "c.toml").expect("a chain");
         let wanted = wanted::filter_of(&file, own).expect("few");
-        let filter = wanted::compile(&file, &wanted.expression).expect("there is room");
+        let filter = wanted::compile(&file, &wanted).expect("there is room");
         assert!(filter.program().len() < INSTRUCTIONS_MAX / 2, "{}", filter.program().len());
+    }
+
+    #[test]
+    fn more_rules_than_a_filter_can_hold_are_refused_before_it_is_compiled() {
+        let rules = |count: u32| {
+            let rule = |n: u32| calisto_nf::acl::Rule {
+                action: calisto_nf::acl::Action::Deny,
+                selector: calisto_nf::Selector {
+                    source: Some(calisto_nf::Prefix::of(
+                        IpAddr::V4((n * 77 + (10 << 24)).into()),
+                        32,
+                    )),
+                    ..Default::default()
+                },
+            };
+            (0..count).map(rule).collect::<Vec<_>>()
+        };
+        let text = "name = \"c\"\n[[slice]]\nports = [\"xdp:a\"]\n[[function]]\nkind = \"acl\"\n\
+                    default = \"permit\"\nhost = \"judge\"\n[[function]]\nkind = \"router\"\n";
+        let mut file = crate::file::ChainFile::parse(text, "c.toml").expect("a chain");
+        for (count, words) in [(1001, "1000 are the most"), (4096, "4096 rules")] {
+            let Some(crate::file::FunctionPart::Acl(acl)) = file.functions.first_mut() else {
+                panic!("the first one is the acl")
+            };
+            acl.rules = rules(count);
+            let own = [IpAddr::from([10, 0, 0, 1])];
+            let wanted = wanted::filter_of(&file, own.into_iter()).expect("few");
+            let said = wanted::compile(&file, &wanted).expect_err("too many").to_string();
+            assert!(said.contains(words) && said.len() < 300, "{said}");
+            // Behind one that decides all they say nothing.
+            let Some(crate::file::FunctionPart::Acl(acl)) = file.functions.first_mut() else {
+                panic!("the first one is the acl")
+            };
+            acl.rules[0].selector = calisto_nf::Selector::default();
+            let wanted = wanted::filter_of(&file, own.into_iter()).expect("few");
+            wanted::compile(&file, &wanted).expect("it says one thing");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ const DISCOVERY: &str = "(ip6[6]=58 and ip6[40]>=133 and ip6[40]<=137)";
 /// The packets of one IP version to `own`, this host's addresses of that version, that one of
 /// these denies; nothing: there are none.
 pub(super) fn denied(acls: &[&AclPart], own: &[IpAddr], is_ipv6: bool) -> Option<String> {
-    let by_one = acls.iter().map(|acl| denied_by(acl, own, is_ipv6));
+    let by_one = acls.iter().map(|acl| denied_by(acl, own, is_ipv6).0);
     let taken = match (by_one.fold(Never, Condition::or), is_ipv6) {
         (Never, true) => return None,
         (Never, false) => return (!acls.is_empty()).then(|| TINY.to_owned()),
@@ -42,15 +42,26 @@ pub(super) fn denied(acls: &[&AclPart], own: &[IpAddr], is_ipv6: bool) -> Option
     Some(format!("({taken} and not {DISCOVERY})"))
 }
 
-/// From the last rule to the first: each says what its packets come to, and leaves the others.
-fn denied_by(acl: &AclPart, own: &[IpAddr], is_ipv6: bool) -> Condition {
+/// How many rules that says: each is at least one instruction.
+pub(super) fn rules_said(acls: &[&AclPart], own: &[IpAddr], is_ipv6: bool) -> usize {
+    acls.iter().map(|acl| denied_by(acl, own, is_ipv6).1).sum()
+}
+
+/// From the last rule to the first: each says what its packets come to, and leaves the others. With
+/// how many of them are said, for packets meet some never, and some decide nothing.
+fn denied_by(acl: &AclPart, own: &[IpAddr], is_ipv6: bool) -> (Condition, usize) {
     let default = if acl.default == Action::Deny { Always } else { Never };
-    acl.rules.iter().rev().fold(default, |later, Rule { action, selector }| {
+    acl.rules.iter().rev().fold((default, 0), |(later, said), Rule { action, selector }| {
         let met = met(selector, own, is_ipv6);
-        match action {
+        if met == Never {
+            return (later, said);
+        }
+        let denied = match action {
             Action::Deny => met.or(later),
             Action::Permit => met.not().and(later),
-        }
+        };
+        let said = if matches!(denied, When(_)) { said + 1 } else { 0 };
+        (denied, said)
     })
 }
 

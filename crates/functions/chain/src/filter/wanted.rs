@@ -11,6 +11,9 @@ use super::{
 use crate::error::ChainError;
 use crate::file::{AclPart, ChainFile, FunctionPart};
 
+/// Rules of guards, at most: twice as many instructions are all that there is room for.
+const RULES_MAX: usize = INSTRUCTIONS_MAX / 2;
+
 /// The filter of a chain with a router on a host with these addresses; `None`: there are too many.
 pub(crate) fn filter_of(
     file: &ChainFile,
@@ -35,9 +38,16 @@ pub(crate) fn wants_as(one: &ChainFile, other: &ChainFile) -> bool {
 ///
 /// # Errors
 /// It is too long for whoever is to run it.
-pub(crate) fn compile(file: &ChainFile, expression: &str) -> Result<Filter, ChainError> {
+pub(crate) fn compile(file: &ChainFile, wanted: &RouterFilter) -> Result<Filter, ChainError> {
     let failed = |why| ChainError::Function { kind: "acl", why };
-    match (Filter::compile(expression), is_guarded(file)) {
+    // The library takes long over so many, and its memory ends at some more.
+    if wanted.rules > RULES_MAX {
+        return Err(failed(format!(
+            "with `host = \"judge\"` packets for this host meet {} rules, and {RULES_MAX} are the most",
+            wanted.rules
+        )));
+    }
+    match (Filter::compile(&wanted.expression), is_guarded(file)) {
         (Ok(filter), _) => unguarded(file, &filter).map_or(Ok(filter), |why| Err(failed(why))),
         // The rules have made it what it is.
         (Err(FilterError::Program { reason, .. }), true) => Err(failed(format!(

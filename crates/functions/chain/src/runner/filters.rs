@@ -40,7 +40,7 @@ impl Chain {
             }
             return Err(ChainError::Reload(too_many_addresses(file)));
         };
-        let compiled = compile(file, &wanted.expression)?;
+        let compiled = compile(file, &wanted)?;
         if let Some(note) = note_of(&wanted) {
             tell(Event::Note(note));
         }

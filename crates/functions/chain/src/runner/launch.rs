@@ -227,14 +227,13 @@ pub(crate) fn default_filter(
     if let Some(note) = note {
         tell(Event::Note(note));
     }
-    let filter = filter.map(|filter| filter.expression);
     // Whoever wants the host guarded does not want it unguarded without a word, or out of reach.
     if is_guarded(file) {
         let failed = |why| ChainError::Function { kind: "acl", why };
-        let expression = filter.as_ref().ok_or_else(|| failed(too_many_addresses(file)))?;
-        compile(file, expression)?;
+        let wanted = filter.as_ref().ok_or_else(|| failed(too_many_addresses(file)))?;
+        compile(file, wanted)?;
     }
-    Ok(filter)
+    Ok(filter.map(|filter| filter.expression))
 }
 
 /// A slice as the file describes it.
