@@ -64,9 +64,9 @@ impl OwnPackets {
 
 /// The filter of a router whose host has these addresses, in the language of tcpdump: IP packets
 /// that are for one station of the link and not for this host, `own_packets` to this host, and what
-/// `guards` deny of what is for it, whatever stations it is for; all of it with a tag of 802.1Q that
-/// names no VLAN, too, if not more than [`IPV6_ADDRESSES_MAX`] leave room for that. `None`: there
-/// are too many addresses for a filter, or for one that guards the host.
+/// `guards` deny of what is for it, whatever stations it is for; all of it with a tag of 802.1Q
+/// that names no VLAN, too, if not more than [`IPV6_ADDRESSES_MAX`] leave room for that. `None`:
+/// there are too many addresses for a filter, or for one that guards the host.
 pub fn of_router(
     addresses: &[IpAddr],
     own_packets: OwnPackets,
@@ -268,7 +268,7 @@ mod tests {
         let text = "name = \"c\"\n[[slice]]\nports = [\"xdp:a\"]\n[[function]]\nkind = \"acl\"\n\
                     default = \"permit\"\nhost = \"judge\"\n[[function]]\nkind = \"router\"\n";
         let mut file = crate::file::ChainFile::parse(text, "c.toml").expect("a chain");
-        for (count, words) in [(1001, "1000 are the most"), (4096, "4096 rules")] {
+        for (count, words) in [(1001, "room for 1000 at most"), (4096, "4096 rules")] {
             let Some(crate::file::FunctionPart::Acl(acl)) = file.functions.first_mut() else {
                 panic!("the first one is the acl")
             };

@@ -6,8 +6,9 @@
 //!   it: that one sends both on. What is of no tunnel passes. A packet that is too long for its
 //!   tunnel is answered with an ICMP error that tells the length that is not; that length follows
 //!   `mtu` and what routers on the way say of the path, which is believed for ten minutes, but of
-//!   IPv4 packets that may be fragmented: these go in by `mtu` alone. Nothing is encrypted, and anybody who can send in the other end's name can send packets into the
-//!   tunnel: only from its own networks.
+//!   IPv4 packets that may be fragmented: these go in by `mtu` alone. Nothing is encrypted, and
+//!   anybody who can send in the other end's name can send packets into the tunnel: only from its
+//!   own networks.
 //!
 //! PARAMETERS
 //!   tunnels        at most 256, each with

@@ -43,7 +43,8 @@ pub(crate) fn compile(file: &ChainFile, wanted: &RouterFilter) -> Result<Filter,
     // The library takes long over so many, and its memory ends at some more.
     if wanted.rules > RULES_MAX {
         return Err(failed(format!(
-            "with `host = \"judge\"` packets for this host meet {} rules, and {RULES_MAX} are the most",
+            "with `host = \"judge\"` packets for this host meet {} rules, and the {INSTRUCTIONS_MAX} \
+             instructions of a filter have room for {RULES_MAX} at most",
             wanted.rules
         )));
     }
