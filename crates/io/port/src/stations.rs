@@ -22,8 +22,9 @@ pub const ADDRESS_MASK: u64 = 0x0000_ffff_ffff_ffff;
 const GROUP: u64 = 1;
 
 impl Stations {
-    /// How many there can be.
-    pub const MAX: usize = 8;
+    /// How many there can be: who keeps many addresses alive (VRRP) has a macvlan interface for
+    /// each.
+    pub const MAX: usize = 32;
 
     /// Of a port that is reached under `own` alone.
     pub fn new(own: [u8; 6]) -> Self {
@@ -94,12 +95,12 @@ mod tests {
     #[test]
     fn a_frame_is_for_us_under_each_of_our_addresses_and_no_other() {
         let stations = Stations::new(mac(1));
-        let others: Vec<_> = (2..=8).map(mac).collect();
+        let others: Vec<_> = (2..=32).map(mac).collect();
         assert_eq!(stations.set(mac(1), &others), 0);
-        for last in 0..=9 {
+        for last in 0..=33 {
             let frame = [&mac(last)[..], &[0xab, 0xcd]].concat();
             let word = u64::from_le_bytes(frame.try_into().expect("eight bytes"));
-            let is_ours = (1..=8).contains(&last);
+            let is_ours = (1..=32).contains(&last);
             assert_eq!(stations.is_for_another(word & ADDRESS_MASK), !is_ours, "{last}");
             assert_eq!(stations.has(mac(last)), is_ours);
         }
@@ -119,14 +120,14 @@ mod tests {
     #[test]
     fn what_is_set_takes_the_place_of_what_was_and_too_many_are_told() {
         let stations = Stations::new(mac(1));
-        let others: Vec<_> = (2..=10).map(mac).collect();
+        let others: Vec<_> = (2..=34).map(mac).collect();
         assert_eq!(stations.set(mac(1), &others), 2);
-        assert!(stations.has(mac(8)) && !stations.has(mac(9)));
-        assert_eq!(stations.set(mac(11), &[mac(9)]), 0);
-        let known = (0..=12).map(mac).filter(|it| stations.has(*it));
-        assert_eq!(known.collect::<Vec<_>>(), [mac(9), mac(11)]);
-        assert_eq!(stations.own(), mac(11));
+        assert!(stations.has(mac(32)) && !stations.has(mac(33)));
+        assert_eq!(stations.set(mac(41), &[mac(33)]), 0);
+        let known = (0..=42).map(mac).filter(|it| stations.has(*it));
+        assert_eq!(known.collect::<Vec<_>>(), [mac(33), mac(41)]);
+        assert_eq!(stations.own(), mac(41));
         let all = stations.all();
-        assert!(all.iter().all(|it| [mac(9), mac(11)].contains(it)), "{all:x?}");
+        assert!(all.iter().all(|it| [mac(33), mac(41)].contains(it)), "{all:x?}");
     }
 }

@@ -1,9 +1,9 @@
 //! Under which link addresses this host is reached by each port, as the kernel has it now.
 //!
 //! A link address may change while a port is open, and the kernel takes a frame for its own under
-//! others beside: that of the bridge or bond that the interface is a part of, those of its own
-//! parts, those of macvlan interfaces over it. What is over it in another namespace is another
-//! host's.
+//! others beside: those of its own parts, and of all that is over it: the bridge or bond that it is
+//! a part of, macvlan and VLAN interfaces, and what is over these. What is over it in another
+//! namespace is another host's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -101,15 +101,32 @@ impl StationFollower {
 }
 
 /// The address of interface `number`, and the others under which the host takes what comes by it:
-/// those first that are likely to be used.
+/// those first that are likely to be used. A bond may be in a bridge, with a VLAN interface over that
+/// and a macvlan over that one: what is over a port is followed for as far as it goes in this
+/// namespace.
 fn addresses_of(number: u32, interfaces: &[Interface]) -> Option<([u8; 6], Vec<[u8; 6]>)> {
     let own = interfaces.iter().find(|one| one.index == number)?;
-    let masters = interfaces.iter().filter(|one| own.master == Some(one.index));
-    let over = interfaces.iter().filter(|one| one.kind == "macvlan" && one.lower == Some(number));
+    let mut over = Vec::new();
+    let mut level = vec![own];
+    let mut reached = BTreeSet::from([number]);
+    // Each interface once, so that this ends whatever the kernel says; it piles up eight at most
+    // (MAX_NEST_DEV).
+    while !level.is_empty() {
+        let masters: BTreeSet<u32> = level.iter().filter_map(|one| one.master).collect();
+        let below: BTreeSet<u32> = level.iter().map(|one| one.index).collect();
+        let is_master = |one: &&Interface| masters.contains(&one.index);
+        let is_over = |one: &&Interface| {
+            matches!(one.kind.as_str(), "macvlan" | "vlan")
+                && one.lower.is_some_and(|lower| below.contains(&lower))
+        };
+        let next = interfaces.iter().filter(is_master).chain(interfaces.iter().filter(is_over));
+        level = next.filter(|one| reached.insert(one.index)).collect();
+        over.extend(&level);
+    }
     let parts = interfaces.iter().filter(|one| one.master == Some(number));
     // Many share one address, and some have none.
     let mut seen = BTreeSet::from([own.mac, [0; 6]]);
-    let others = masters.chain(over).chain(parts).map(|one| one.mac);
+    let others = over.into_iter().chain(parts).map(|one| one.mac);
     Some((own.mac, others.filter(|mac| seen.insert(*mac)).collect()))
 }
 
@@ -142,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_reached_under_its_own_address_its_bridges_its_parts_and_macvlans_over_it() {
+    fn a_port_is_reached_under_its_own_address_its_bridges_its_parts_and_of_what_is_over_it() {
         let mut all = vec![
             interface(1, "", None, None),
             interface(2, "veth", Some(5), None),
@@ -156,7 +173,7 @@ mod tests {
             // Over an interface of another namespace.
             interface(10, "macvlan", None, None),
         ];
-        assert_eq!(last_bytes(1, &all), Some((1, vec![4])));
+        assert_eq!(last_bytes(1, &all), Some((1, vec![4, 7])));
         assert_eq!(last_bytes(2, &all), Some((2, vec![5])));
         assert_eq!(last_bytes(3, &all), Some((3, vec![5, 9])));
         assert_eq!(last_bytes(5, &all), Some((5, vec![2, 3])));
@@ -166,5 +183,25 @@ mod tests {
         all[2].mac = [0; 6];
         assert_eq!(last_bytes(5, &all), Some((2, vec![])));
         assert_eq!(last_bytes(2, &all), Some((2, vec![])));
+    }
+
+    #[test]
+    fn what_is_over_a_ports_bridge_bond_or_vlan_is_reached_by_the_port_too() {
+        let mut all = vec![
+            interface(1, "", Some(2), None),
+            interface(2, "bond", Some(3), None),
+            interface(3, "bridge", None, None),
+            interface(4, "vlan", None, Some(3)),
+            interface(5, "macvlan", None, Some(4)),
+            interface(6, "macvlan", None, Some(2)),
+            // Another part of the bond has a way of its own.
+            interface(7, "", Some(2), None),
+            interface(8, "vlan", None, Some(7)),
+        ];
+        assert_eq!(last_bytes(1, &all), Some((1, vec![2, 3, 6, 4, 5])));
+        assert_eq!(last_bytes(2, &all), Some((2, vec![3, 6, 4, 5, 1, 7])));
+        // No kernel has such a circle.
+        all[2].master = Some(1);
+        assert_eq!(last_bytes(3, &all), Some((3, vec![1, 4, 2, 5, 6])));
     }
 }
