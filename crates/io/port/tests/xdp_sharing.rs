@@ -41,6 +41,25 @@ fn rights_can_come_in_as_descriptors() {
 }
 
 #[test]
+fn who_has_the_map_of_sockets_leaves_a_port_that_takes_everything_to_the_kernel() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let interface = attach(bed.server(), AttachMode::Native, Take::Everything).expect("it attaches");
+    let umem = Umem::new(&pool);
+    let port = open(&interface, 0, &umem, &mut pool, &XdpOptions::default());
+    let mut port = port.unwrap_or_else(|error| panic!("{error}"));
+    let kernel = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT));
+    let client = client(&bed);
+    client.send(b"taken").expect("the link is up");
+    assert!(is_quiet(&kernel));
+    interface.leave_queues().expect("it is ours");
+    // The port and its program are there still.
+    client.send(b"left").expect("the link is up");
+    assert_eq!(kernel.recv(&mut [0; 16]).expect("it comes to the kernel"), 4);
+    port.close(&mut pool);
+}
+
+#[test]
 fn an_opener_shares_the_program_and_refuses_contradictions() {
     let bed = bed(TestbedConfig { queues: 2, ..TestbedConfig::default() });
     let mut pool = pool();

@@ -333,6 +333,22 @@ impl XdpInterface {
         bpf::load(PROGRAM_NAME, &code, takes_frags).map_err(|refused| refused.to_string())
     }
 
+    /// From the next packet on, packets of all queues go to the kernel, also where the program takes
+    /// everything: no queue has a socket any more.
+    ///
+    /// # Errors
+    /// The map cannot be changed.
+    pub fn leave_queues(&self) -> Result<(), SysError> {
+        let failed = |errno| SysError::new("leave the packets of queues", errno, "");
+        for queue in 0..QUEUES_MAX {
+            match self.sockets.delete(&queue.to_ne_bytes()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        Ok(())
+    }
+
     /// From the next packet on, packets of `queue` go to the kernel.
     pub(super) fn stop_delivery(&self, queue: u16) {
         // The kernel removes the entry too when the socket closes.

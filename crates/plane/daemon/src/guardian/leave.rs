@@ -32,5 +32,7 @@ pub(super) fn leave_all_to_kernel(held: &Held) {
             let _ = interface.ours().remove(destination);
         }
         let _ = interface.flows().clear();
+        // A program that takes everything asks for nothing but the socket of a queue.
+        let _ = interface.leave_queues();
     }
 }
