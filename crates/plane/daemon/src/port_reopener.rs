@@ -155,7 +155,13 @@ impl PortReopener {
             if sys::interface::index_of(self.ports[at].interface.name()).is_none() {
                 continue;
             }
-            let opened = self.open(at);
+            let attached = self.attach(at);
+            // Its program takes packets from here on, by the link address that it has now.
+            if matches!(attached, Ok(true)) {
+                is_owed |= !self.follow();
+            }
+            let opened =
+                attached.and_then(|is_another| is_another.then(|| self.open(at)).transpose());
             let Kept { text, number, .. } = &self.ports[at];
             let number = *number;
             match opened {
@@ -174,9 +180,6 @@ impl PortReopener {
                     }
                 }
             }
-        }
-        if !back.is_empty() {
-            is_owed |= !self.follow();
         }
         for returned in back {
             // The event loop has ended otherwise, and so will this thread.
@@ -198,18 +201,21 @@ impl PortReopener {
         followed.is_ok()
     }
 
-    /// Sockets for a port, if its interface is another one now.
-    fn open(&mut self, at: usize) -> Result<Option<XdpSockets>, OpenError> {
-        let Kept { number, interface, index, queue, options, .. } = &mut self.ports[at];
+    /// Attaches a port's program, if its interface is another one. Whether it is not the one that
+    /// the port's sockets are bound to.
+    fn attach(&self, at: usize) -> Result<bool, OpenError> {
+        let Kept { interface, index, .. } = &self.ports[at];
         interface.attach_again()?;
-        let now = interface.index();
-        if now == *index {
-            return Ok(None);
-        }
+        Ok(interface.index() != *index)
+    }
+
+    /// Sockets for a port whose interface is another one now.
+    fn open(&mut self, at: usize) -> Result<XdpSockets, OpenError> {
+        let Kept { number, interface, index, queue, options, .. } = &mut self.ports[at];
         let id = PortId(u16::try_from(*number).unwrap_or(u16::MAX));
         let sockets = XdpSockets::open(interface, id, *queue, &self.umem, options)?;
-        *index = now;
-        Ok(Some(sockets))
+        *index = interface.index();
+        Ok(sockets)
     }
 }
 

@@ -63,12 +63,14 @@ impl StationFollower {
     /// Asks the kernel, and writes down what it says. An interface that is gone keeps what it had.
     ///
     /// # Errors
-    /// Netlink is not available, or a program's map cannot be changed.
+    /// Netlink is not available, or a program's map cannot be changed: the first of these, and all
+    /// other ports are followed.
     pub(crate) fn follow(&mut self) -> Result<(), SysError> {
         if self.ports.is_empty() {
             return Ok(());
         }
         let interfaces = interface::list()?;
+        let mut followed = Ok(());
         for Followed { text, number, stations, without_place } in &mut self.ports {
             let (number, interface) = match number {
                 Number::Fixed(number) => (*number, None),
@@ -79,7 +81,7 @@ impl StationFollower {
             let too_many = stations.set(own, &others);
             // Then the program, which takes nothing that would be dropped.
             if let Some(interface) = interface {
-                interface.follow(stations)?;
+                followed = followed.and(interface.follow(stations));
             }
             if before != own {
                 let own = own.map(|byte| format!("{byte:02x}")).join(":");
@@ -96,7 +98,7 @@ impl StationFollower {
             }
             *without_place = too_many;
         }
-        Ok(())
+        followed
     }
 }
 
