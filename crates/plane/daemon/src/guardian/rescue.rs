@@ -39,7 +39,7 @@ const ALL_WITHIN: Duration = Duration::from_secs(5);
 /// next daemon.
 const DONE_WITHIN: Duration = Duration::from_secs(8);
 
-/// For the descriptors of one user's applications nobody looks longer than this in all.
+/// Nobody looks longer for the descriptors of one user's applications while another's wait.
 const USER_COPIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The programs of one user get so long to end the copies that they are in the middle of.
@@ -108,11 +108,14 @@ pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegment
         done_until: begun + DONE_WITHIN,
         waited: BTreeMap::new(),
         looking: Budget::new(USER_COPIED_WITHIN),
+        do_others_wait: false,
         counts: Counts::default(),
         closer,
     };
     let mapped: Vec<Mapped<'_>> = held.apps.iter().filter_map(Mapped::of).collect();
-    for mapped in in_turn(&mapped) {
+    let turn = in_turn(&mapped);
+    for (at, mapped) in turn.iter().enumerate() {
+        rescue.do_others_wait = turn[at..].iter().any(|later| later.app.uid != mapped.app.uid);
         rescue.give_app(mapped);
     }
     mapped.iter().for_each(|mapped| rescue.give_orphans(mapped));
@@ -145,6 +148,7 @@ pub(super) struct Rescue<'a> {
     waited: BTreeMap<u32, Duration>,
     /// How long their descriptors may be looked for.
     looking: Budget,
+    do_others_wait: bool,
     pub(super) counts: Counts,
     /// Closes programs' sockets, which may take as long as they like. It is to be soon: a set of
     /// epoll has a file until its last copy is closed.
@@ -210,7 +214,7 @@ impl Rescue<'_> {
         pids.dedup();
         let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
         let (uid, begun) = (mapped.app.uid, Instant::now());
-        let until = self.until.min(begun + self.looking.left(uid));
+        let until = self.looking.until(uid, begun, self.until, self.do_others_wait);
         let Self { held, looker, closer, .. } = self;
         let asked = looker.copies(&pids, until, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
@@ -228,9 +232,10 @@ impl Rescue<'_> {
             closer.close(uid, socket);
         });
         self.looking.spend(uid, begun.elapsed());
-        if let Err(error) = asked {
-            let what = "the descriptors of application";
-            say(format_args!("{what} {number} are not known: {error}"));
+        let is_short = !wanted.is_empty() && Instant::now() >= until;
+        let short = || is_short.then(|| "its user's time is over".to_owned());
+        if let Some(why) = asked.map_or_else(|error| Some(error.to_string()), |()| short()) {
+            say(format_args!("the descriptors of application {number} are not all known: {why}"));
         }
         let mut found: Vec<Candidate> = found.into_values().collect();
         found.sort_by_key(|candidate| Reverse(candidate.heritage.at()));

@@ -30,7 +30,8 @@ use crate::open_sockets::OpenSockets;
 /// end.
 const ALL_WITHIN: Duration = Duration::from_secs(5);
 
-/// For the descriptors of one user's applications nobody looks longer than this in all.
+/// For the descriptors of one user's applications nobody looks longer than this in all while
+/// another's wait.
 const USER_COPIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Connections that are under way at once: none is answered by anybody for longer than these take.
@@ -64,6 +65,8 @@ struct Candidate {
 struct Spent {
     /// Looking for descriptors: what is left.
     looking: Budget,
+    /// Whether those of other users come later.
+    do_others_wait: bool,
     /// Waiting for programs in the middle of a copy.
     waited: BTreeMap<u32, Duration>,
 }
@@ -83,9 +86,12 @@ impl SocketTable {
         // It is asked while the table changes.
         let mut looker =
             std::mem::replace(&mut self.table_config.open_sockets, OpenSockets::Nobody);
-        let mut spent = Spent { looking: Budget::new(USER_COPIED_WITHIN), waited: BTreeMap::new() };
-        for app in self.in_turn() {
-            self.give_app(app, &mut looker, claims, processes, until, &mut spent);
+        let looking = Budget::new(USER_COPIED_WITHIN);
+        let mut spent = Spent { looking, do_others_wait: false, waited: BTreeMap::new() };
+        let turn = self.in_turn();
+        for (at, (app, user)) in turn.iter().enumerate() {
+            spent.do_others_wait = turn[at..].iter().any(|(_, later)| later != user);
+            self.give_app(*app, &mut looker, claims, processes, until, &mut spent);
         }
         self.table_config.open_sockets = looker;
         self.give_orphans(claims);
@@ -101,17 +107,17 @@ impl SocketTable {
         }
     }
 
-    /// The applications: one of each user, then the next one of each.
-    fn in_turn(&self) -> Vec<u16> {
+    /// The applications with their users: one of each user, then the next one of each.
+    fn in_turn(&self) -> Vec<(u16, u32)> {
         let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
         let turns = self.apps.iter().map(|app| {
             let turn = of_user.entry(app.uid).or_default();
             *turn += 1;
-            (*turn, app.number())
+            (*turn, app.number(), app.uid)
         });
-        let mut turns: Vec<(usize, u16)> = turns.collect();
+        let mut turns: Vec<(usize, u16, u32)> = turns.collect();
         turns.sort_unstable();
-        turns.into_iter().map(|(_, app)| app).collect()
+        turns.into_iter().map(|(_, app, user)| (app, user)).collect()
     }
 
     /// Those of one application.
@@ -143,7 +149,7 @@ impl SocketTable {
         self.count_kept(Event::HandOverLocal, local);
         let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
         let begun = Instant::now();
-        let copied_until = until.min(begun + spent.looking.left(user));
+        let copied_until = spent.looking.until(user, begun, until, spent.do_others_wait);
         let asked = looker.copies(&pids, copied_until, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
             // Only of a process that lives after its descriptor was copied is it known whose it is.
@@ -162,6 +168,7 @@ impl SocketTable {
             self.close_later(user, socket);
         });
         spent.looking.spend(user, begun.elapsed());
+        let is_short = asked.is_ok() && !wanted.is_empty() && Instant::now() >= copied_until;
         let mut found = found.into_values();
         loop {
             let batch: Vec<Candidate> = found.by_ref().take(BATCH).collect();
@@ -175,6 +182,13 @@ impl SocketTable {
                 target: log::SOCKETS,
                 app = number,
                 "the descriptors of application {number} are not known: {error}"
+            );
+        }
+        if is_short {
+            tracing::warn!(
+                target: log::SOCKETS,
+                app = number,
+                "the descriptors of application {number} are not all known: its user's time is over"
             );
         }
         self.count_kept(Event::HandOverDescriptor, wanted.len() as u64);
