@@ -99,12 +99,12 @@ fn a_process_that_does_not_answer_keeps_nobody_for_ever_and_is_asked_again() {
     let (mut asked, answering) = beside(|channel| {
         while Question::receive(channel.as_fd()).expect("a question or the end").is_some() {}
     });
+    let OpenSockets::Process(process) = &mut asked else { panic!("it is one") };
     for _ in 0..2 {
         let until = Instant::now() + Duration::from_millis(10);
-        let failed = asked.copies(&[1], until, |_, _| panic!("nobody gives any"));
+        let failed = process.copies(&[1], until, |_, _| panic!("nobody gives any"));
         assert_eq!(failed.map_err(|error| error.kind()), Err(ErrorKind::TimedOut));
     }
-    let OpenSockets::Process(process) = &mut asked else { panic!("it is still one") };
     let failed = process.cookies(Duration::ZERO).expect_err("it says nothing");
     assert_eq!(failed.kind(), ErrorKind::TimedOut);
     drop(asked);
