@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -26,7 +26,7 @@ impl Turn {
     /// Somebody has, or there can be no file beside the socket.
     pub(crate) fn to_replace(admin_socket: &Path) -> Result<Option<Self>, Failure> {
         let path = place(admin_socket);
-        let file = match opened(&path, true) {
+        let file = match opened(&path, admin_socket) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|error| {
                 let path = path.display();
@@ -46,13 +46,12 @@ impl Turn {
         }
     }
 
-    /// That of an end, which several may have; nothing where no daemon was ever replaced, or no
-    /// such file can be.
+    /// That of an end, which several may have; nothing where no such file can be.
     ///
     /// # Errors
     /// A replacement has it.
     pub(crate) fn to_end(admin_socket: &Path) -> Result<Option<Self>, Failure> {
-        let Ok(file) = opened(&place(admin_socket), false) else { return Ok(None) };
+        let Ok(file) = opened(&place(admin_socket), admin_socket) else { return Ok(None) };
         match file.try_lock_shared() {
             Ok(()) => Ok(Some(Self(file))),
             Err(TryLockError::WouldBlock) => Err(Failure::new(
@@ -71,11 +70,33 @@ fn place(admin_socket: &Path) -> PathBuf {
     path.into()
 }
 
-fn opened(path: &PathBuf, makes: bool) -> io::Result<File> {
+/// The file, which is made where it is missing. It is the socket's owner's then, whoever makes it:
+/// he could not replace his daemon any more if it stayed with root.
+fn opened(path: &Path, admin_socket: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(makes).truncate(false).mode(0o600).custom_flags(flags);
-    options.open(path)
+    options.read(true).write(true).mode(0o600).custom_flags(flags);
+    match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let owner =
+        std::fs::symlink_metadata(admin_socket).map_or(own, |data| (data.uid(), data.gid()));
+    if own.0 != 0 && owner.0 != own.0 {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    match options.create_new(true).open(path) {
+        Ok(file) => {
+            std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1))?;
+            Ok(file)
+        }
+        // Somebody else was quicker.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            options.create_new(false).open(path)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -85,10 +106,9 @@ mod tests {
     #[test]
     fn a_replacement_is_alone_and_ends_are_not() {
         let socket = std::env::temp_dir().join(format!("calisto-turn-{}", std::process::id()));
-        assert!(
-            Turn::to_end(&socket).expect("nobody replaces").is_none(),
-            "no file is made for it"
-        );
+        let first = Turn::to_end(&socket).expect("nobody replaces");
+        assert!(first.is_some() && Turn::to_replace(&socket).is_err(), "it is ending");
+        drop(first);
         let replacing = Turn::to_replace(&socket).expect("it is the first");
         let refused = Turn::to_replace(&socket).expect_err("one at a time");
         assert!(refused.to_string().starts_with("another `calisto up --replace`"), "{refused}");
@@ -110,5 +130,19 @@ mod tests {
         assert!(Turn::to_end(nowhere).expect("as ever").is_none());
         let refused = Turn::to_replace(Path::new("/dev/null/admin.sock")).expect_err("no folder");
         assert!(refused.to_string().ends_with("was not touched"), "{refused}");
+    }
+
+    #[test]
+    fn the_file_is_the_socket_owners_whoever_makes_it() {
+        let socket = std::env::temp_dir().join(format!("calisto-turn-of-{}", std::process::id()));
+        std::fs::write(&socket, "").expect("there is room");
+        std::os::unix::fs::chown(&socket, Some(65534), Some(65534)).expect("this test needs root");
+        for take in [Turn::to_end, Turn::to_replace] {
+            assert!(take(&socket).expect("nobody replaces").is_some());
+            let data = std::fs::metadata(place(&socket)).expect("it was made");
+            assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (65534, 65534, 0o600));
+            std::fs::remove_file(place(&socket)).expect("it is ours");
+        }
+        std::fs::remove_file(&socket).expect("it is ours");
     }
 }

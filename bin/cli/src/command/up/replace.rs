@@ -66,7 +66,7 @@ pub(super) fn run(config: &Config, mut command: Command) -> Result<(), Failure> 
     // Ctrl-C is heard here, and passed on once.
     command.process_group(0).stdin(Stdio::null());
     before.end(&daemon)?;
-    match start(&mut command, &daemon) {
+    match start(&mut command, &daemon, sys::signal::stop_requested) {
         Ok(child) => {
             // From here on this one may be replaced.
             drop(turn);
@@ -184,7 +184,9 @@ impl Before {
             let mut command = Command::new(self.program());
             command.args(words).env_clear().envs(self.environment.iter().cloned());
             command.current_dir(&self.folder).process_group(0).stdin(Stdio::null());
-            start(&mut command, daemon)
+            // Whoever gave up on the next one wants this one.
+            let heard = sys::signal::stop_count();
+            start(&mut command, daemon, || sys::signal::stop_count() > heard)
         });
         match started {
             Ok(child) => Failure::new(format!(
@@ -246,8 +248,12 @@ fn runs_as(status: &str, user: u32) -> bool {
     users.len() == 4 && users.iter().all(|id| id.parse() == Ok(user))
 }
 
-/// Starts a daemon and waits until it answers.
-fn start(command: &mut Command, daemon: &Daemon) -> Result<Child, Failure> {
+/// Starts a daemon and waits until it answers, or somebody wants no more.
+fn start(
+    command: &mut Command,
+    daemon: &Daemon,
+    wants_no_more: impl Fn() -> bool,
+) -> Result<Child, Failure> {
     let child = command.spawn();
     let mut child = child.map_err(|error| Failure::new(format!("cannot start it: {error}")))?;
     let begun = Instant::now();
@@ -258,11 +264,15 @@ fn start(command: &mut Command, daemon: &Daemon) -> Result<Child, Failure> {
         if daemon.process().is_ok_and(|process| process.pid() == child.id()) {
             return Ok(child);
         }
-        if begun.elapsed() > READY_WITHIN {
+        let is_late = begun.elapsed() > READY_WITHIN;
+        if is_late || wants_no_more() {
             let _ = child.kill();
             let _ = child.wait();
             let seconds = READY_WITHIN.as_secs();
-            return Err(Failure::new(format!("it did not answer within {seconds} s")));
+            return Err(Failure::new(match is_late {
+                true => format!("it did not answer within {seconds} s"),
+                false => "it was told to stop before it answered".to_owned(),
+            }));
         }
         std::thread::sleep(EVERY);
     }
@@ -318,6 +328,14 @@ mod tests {
         let hint = format!("`kill {}` hurries it", child.id());
         assert!(told.len() == 1 && told[0].contains(&hint), "{told:?}");
         child.wait().expect("it is our child");
+    }
+
+    #[test]
+    fn a_new_daemon_that_does_not_answer_is_given_up_when_somebody_wants_no_more() {
+        let mut command = Command::new("sleep");
+        let nobody = Daemon::at("/proc/nowhere/admin.sock");
+        let failure = start(command.arg("600"), &nobody, || true).expect_err("it is no daemon");
+        assert_eq!(failure.to_string(), "it was told to stop before it answered");
     }
 
     #[test]
