@@ -103,8 +103,8 @@ impl StationFollower {
 }
 
 /// The address of interface `number`, and the others under which the host takes what comes by it:
-/// those first that are likely to be used. A bond may be in a bridge, with a VLAN interface over that
-/// and a macvlan over that one: what is over a port is followed for as far as it goes in this
+/// those first that are likely to be used. A bond may be in a bridge, with a VLAN interface over
+/// that and a macvlan over that one: what is over a port is followed for as far as it goes in this
 /// namespace.
 fn addresses_of(number: u32, interfaces: &[Interface]) -> Option<([u8; 6], Vec<[u8; 6]>)> {
     let own = interfaces.iter().find(|one| one.index == number)?;

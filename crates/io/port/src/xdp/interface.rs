@@ -333,8 +333,8 @@ impl XdpInterface {
         bpf::load(PROGRAM_NAME, &code, takes_frags).map_err(|refused| refused.to_string())
     }
 
-    /// From the next packet on, packets of all queues go to the kernel, also where the program takes
-    /// everything: no queue has a socket any more.
+    /// From the next packet on, packets of all queues go to the kernel, also where the program
+    /// takes everything: no queue has a socket any more.
     ///
     /// # Errors
     /// The map cannot be changed.
