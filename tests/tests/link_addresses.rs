@@ -192,11 +192,34 @@ fn a_container_over_a_ports_interface_keeps_its_packets_and_a_macvlan_of_the_hos
     let container = container(here, of_container);
     wait_for_answer(there, at(of_container), b"container");
     // The host's own, which it is reached under as by the port's own address.
-    ip(here, "link add over link veth0 type macvlan mode bridge");
+    ip(here, &format!("link add over link veth0 address {OTHER} type macvlan mode bridge"));
     ip(here, "link set over up");
     ip(here, &format!("address add {of_macvlan}/24 dev over"));
+    // The port's interface would answer for it, too.
+    believe(there, at(of_macvlan).ip(), OTHER);
     wait_for_answer(there, at(of_macvlan), b"question");
     wait_for_answer(there, at(of_container), b"container");
     assert_eq!(daemon.counter("other_host"), 0, "the kernel has what is another host's");
     container.kill();
+}
+
+#[test]
+fn a_macvlan_over_the_bridge_that_a_port_is_in_is_the_hosts() {
+    let bed = bed();
+    let (here, there) = (bed.server(), bed.client());
+    for words in [
+        "link add bridge0 type bridge",
+        "link set veth0 master bridge0",
+        "link set bridge0 up",
+        &format!("link add over link bridge0 address {OTHER} type macvlan mode bridge"),
+        "link set over up",
+    ] {
+        ip(here, words);
+    }
+    let at = SocketAddr::from((here.ipv4(), 7));
+    let config = format!("ports = [\"xdp:veth0\"]\nlisten = [\"udp:{at}\"]\n");
+    let daemon = Daemon::start(here, &format!("{config}[workers]\njob = \"echo\"\n"));
+    believe(there, here.ipv4(), OTHER);
+    wait_for_answer(there, at, b"question");
+    assert_eq!(daemon.counter("other_host"), 0);
 }

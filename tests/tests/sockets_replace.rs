@@ -1,6 +1,7 @@
 //! Another daemon takes the place of the one that runs (`calisto up --replace`): no connection
 //! breaks, and programs go on at the new one.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -114,30 +115,23 @@ fn of_two_replacements_at_once_one_is_refused_and_no_connection_breaks() {
     let mut talks = Talks::connect(accelerated.there(), 20, here);
     talks.echo(5000);
     let old = pid_of_daemon(&accelerated);
-    // Three, so that they meet however slow the machine is.
-    let mut all = [(); 3].map(|()| Program::spawn(&mut replace(&accelerated, &[])));
-    let mut first = None;
-    let refused = wait_for("the end of all but one", || {
-        let ended: Vec<_> = all.iter_mut().filter_map(Program::ended).collect();
-        match ended.len() {
-            2 => Ok(ended),
-            count => Err(format!("{count} have ended")),
-        }
-    });
-    assert!(refused.iter().all(|status| status.code() == Some(1)), "{refused:?}");
-    for mut one in all {
-        if one.ended().is_some() {
-            let said = one.end().said;
-            assert!(said.contains("another `calisto up --replace`"), "{said}");
-        } else {
-            one.wait_until_it_says(&format!("serves in place of {old}"));
-            first = Some(one);
-        }
-    }
+    // Another one that is at work, for as long as this test likes.
+    let turn = accelerated.daemon().folder().join("admin.sock.replace");
+    let turn = File::create(turn).expect("the folder is ours");
+    turn.lock().expect("nobody else replaces");
+    let refused = Program::spawn(&mut replace(&accelerated, &[])).end();
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.said);
+    assert!(refused.said.contains("another `calisto up --replace`"), "{}", refused.said);
+    assert_eq!(pid_of_daemon(&accelerated), old);
+    let served = accelerated.sockets().iter().filter(|row| row.remote.is_some()).count();
+    assert_eq!(served, 20, "the daemon has not begun to end");
+    drop(turn);
+    let mut next = Program::spawn(&mut replace(&accelerated, &[]));
+    next.wait_until_it_says(&format!("serves in place of {old}"));
     await_listener(&accelerated);
     talks.echo(5000);
     talks.end();
-    let last = first.expect("one has replaced it").stop();
+    let last = next.stop();
     assert!(last.status.success(), "{}", last.said);
     let said = server.kill().said;
     assert!(!said.contains("Error"), "{said}");

@@ -44,7 +44,8 @@ fn rights_can_come_in_as_descriptors() {
 fn who_has_the_map_of_sockets_leaves_a_port_that_takes_everything_to_the_kernel() {
     let bed = bed(TestbedConfig::default());
     let mut pool = pool();
-    let interface = attach(bed.server(), AttachMode::Native, Take::Everything).expect("it attaches");
+    let interface =
+        attach(bed.server(), AttachMode::Native, Take::Everything).expect("it attaches");
     let umem = Umem::new(&pool);
     let port = open(&interface, 0, &umem, &mut pool, &XdpOptions::default());
     let mut port = port.unwrap_or_else(|error| panic!("{error}"));
