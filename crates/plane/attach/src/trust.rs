@@ -36,9 +36,14 @@ pub(crate) fn is_daemon_at(path: &Path, uid: u32) -> bool {
 }
 
 /// Whether two numbers stand for the same user. All whom this process's user namespace does not map
-/// have one number, which is therefore nobody's.
+/// have one number, which is therefore nobody's. For root no file is opened: a child that is just
+/// forked asks this, and may be forbidden to open any.
 pub(crate) fn is_same_user(one: u32, other: u32) -> bool {
-    one == other && one != overflow_uid()
+    is_same_user_but(one, other, overflow_uid)
+}
+
+fn is_same_user_but(one: u32, other: u32, overflow_uid: impl FnOnce() -> u32) -> bool {
+    one == other && (one == ROOT || one != overflow_uid())
 }
 
 /// The number of users without one: proc_sys_kernel(5).
@@ -67,6 +72,12 @@ mod tests {
     fn users_without_a_number_of_their_own_are_not_told_from_each_other() {
         assert!(is_same_user(ROOT, ROOT) && is_same_user(OTHER, OTHER));
         assert!(!is_same_user(ROOT, OTHER) && !is_same_user(overflow_uid(), overflow_uid()));
+    }
+
+    #[test]
+    fn whether_root_is_root_opens_no_file() {
+        assert!(is_same_user_but(ROOT, ROOT, || unreachable!("root is always mapped")));
+        assert!(!is_same_user_but(OTHER, OTHER, || OTHER) && is_same_user_but(OTHER, OTHER, || 1));
     }
 
     #[test]

@@ -51,7 +51,10 @@ impl OfUsers {
 
     fn remove(&mut self, user: u32, address: IpAddr) {
         let Some(own) = self.addresses.get_mut(&user) else { return };
-        own.retain(|other| *other != address);
+        // From the back: what is forgotten at once, for no room to ask, has come last.
+        if let Some(at) = own.iter().rposition(|other| *other == address) {
+            own.remove(at);
+        }
         if own.is_empty() {
             self.addresses.remove(&user);
         }
