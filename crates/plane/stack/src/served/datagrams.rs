@@ -157,10 +157,14 @@ impl Sockets {
     }
 
     /// The socket that hears packets of that name: who is connected to this peer goes before who
-    /// hears everybody, and of those the more exact address.
+    /// hears everybody, and of those the more exact address. One that its program has closed, and
+    /// that only has something left to send, goes behind all.
     fn hearer(&self, key: &FlowKey) -> Option<Arc<Datagrams>> {
+        let is_ending = |at: &Datagrams| self.outbox.ending.contains(&(at.app.app, at.slot));
         let fits = self.datagrams.on(key.destination().port()).filter(|at| at.hears(key));
-        let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
+        let best = fits.max_by_key(|at| {
+            (!is_ending(at), at.remote.is_some(), !at.local.ip().is_unspecified())
+        });
         best.cloned()
     }
 }

@@ -1,6 +1,7 @@
 //! The socket table without workers: who comes in, what they are told, and what is left when they
 //! go.
 
+mod closed_datagrams;
 mod fixture;
 mod processes;
 

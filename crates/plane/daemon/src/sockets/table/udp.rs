@@ -33,9 +33,9 @@ use crate::attach_server_counters::AttachServerEvent;
 const RECEIVE_LOG2: u8 = 18;
 const RECEIVE_LOG2_MAX: u8 = 22;
 
-/// A socket that its program has closed is waited for so long at most, once, and as far as its user
-/// has budget left: the others who call the attach server wait, too. And the time between two
-/// looks whether it is gone.
+/// A socket that its program has closed and offers again is waited for so long at most, once, and
+/// as far as its user has budget left: the others who call the attach server wait, too. And the time
+/// between two looks whether it is gone.
 const ENDED_WITHIN: Nanos = Nanos::from_millis(20);
 const ENDED_EVERY: Duration = Duration::from_micros(50);
 
@@ -112,7 +112,7 @@ impl SocketTable {
             return Err(Refusal::denied(app.tenant.denied));
         }
         if destinations.iter().any(|at| context.claims.has(*at)) {
-            self.await_closed_at(context, &destinations);
+            self.free_what_is_closed_at(context, &destinations);
         }
         let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         let is_taken = |at: &Destination| context.claims.has(*at) || context.claims.has_alone(*at);
@@ -186,7 +186,9 @@ impl SocketTable {
         let Some((place, _, true)) = find(self) else {
             return Ok(find(self).map(|(place, ..)| place));
         };
-        if self.tell_to_close(place) {
+        let is_first = self.tell_to_close(place);
+        self.hear_and_free(context);
+        if is_first {
             self.await_ends(context, |table| find(table).is_some());
         }
         // What it has written has not left yet.
@@ -194,12 +196,16 @@ impl SocketTable {
     }
 
     /// Tells the worker of a socket for datagrams to close it, as its program wants: once. False:
-    /// it was told before.
+    /// it was told before. What comes is the kernel's, or another socket's, from now on: only what
+    /// it has written still has to leave.
     fn tell_to_close(&mut self, place: SlotKey) -> bool {
         let Some(record) = self.records.get_mut(place) else { return false };
         let (app, slot, generation) = (record.app, place.1, record.generation);
         match &mut record.what {
-            What::Datagram(bound) if !bound.is_told_to_close => bound.is_told_to_close = true,
+            What::Datagram(bound) if !bound.is_told_to_close => {
+                bound.is_told_to_close = true;
+                self.claimed.released.append(&mut bound.destinations);
+            }
             _ => return false,
         }
         let close = Command::Close { app, slot, generation, is_abort: false };
@@ -207,13 +213,18 @@ impl SocketTable {
         true
     }
 
+    /// Hears what workers have ended, and gives back to the kernel what nobody here wants.
+    fn hear_and_free(&mut self, context: &mut Context<'_>) {
+        self.hear_workers(context.now);
+        self.claimed.tend(context.now, context.claims, &mut self.descriptors);
+    }
+
     /// Waits, not long, until workers have ended what their programs have closed.
     fn await_ends(&mut self, context: &mut Context<'_>, stays: impl Fn(&Self) -> bool) {
         let (uid, begun) = (context.member.uid, clock::now());
         let most = self.waiting.wait_budget.left(uid, begun).min(ENDED_WITHIN);
         loop {
-            self.hear_workers(context.now);
-            self.claimed.tend(context.now, context.claims, &mut self.descriptors);
+            self.hear_and_free(context);
             let waited = clock::now().since(begun);
             if !stays(self) || waited >= most {
                 return self.waiting.wait_budget.note(uid, waited);
@@ -227,9 +238,8 @@ impl SocketTable {
         self.waiting.wait_budget.has_waited()
     }
 
-    /// Waits for the sockets that their programs have closed and that still take packets for one of
-    /// these.
-    fn await_closed_at(&mut self, context: &mut Context<'_>, destinations: &[Destination]) {
+    /// Has the sockets that their programs have closed take no more packets for any of these.
+    fn free_what_is_closed_at(&mut self, context: &mut Context<'_>, destinations: &[Destination]) {
         let is_closing = |(_, slot): &SlotKey, record: &Record| match &record.what {
             What::Datagram(bound) => {
                 let words = self.apps.get(record.app).and_then(|app| app.words(*slot));
@@ -239,16 +249,11 @@ impl SocketTable {
             _ => false,
         };
         let closing = self.records.iter().filter(|(place, record)| is_closing(place, record));
-        let mut closing: Vec<_> =
-            closing.map(|(place, record)| (*place, record.generation)).collect();
-        closing.retain(|(place, _)| self.tell_to_close(*place));
-        if closing.is_empty() {
-            return;
+        let closing: Vec<SlotKey> = closing.map(|(place, _)| *place).collect();
+        for place in closing {
+            self.tell_to_close(place);
         }
-        let stays = |table: &Self, (place, generation): &(SlotKey, u32)| {
-            table.records.get(*place).is_some_and(|record| record.generation == *generation)
-        };
-        self.await_ends(context, |table| closing.iter().any(|one| stays(table, one)));
+        self.hear_and_free(context);
     }
 
     /// Datagrams wait for the next hop of an address.

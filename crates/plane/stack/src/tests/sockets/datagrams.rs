@@ -293,3 +293,30 @@ fn who_has_a_queue_of_errors_is_told_by_the_kernel_and_has_few_of_them_wait() {
     assert_eq!(app.command_queue.take_for_kernel().len(), 32, "of one user");
     assert_eq!(bench.count("errors_too_many"), 68);
 }
+
+#[test]
+fn what_comes_is_the_next_sockets_while_a_closed_one_has_something_left_to_send() {
+    // Two datagrams of the first one cost more than this.
+    let (mut bench, app) = bench(1, Some(Arc::new(Rate::new(1, 200))));
+    let peer = Some("10.0.0.1:9".parse().expect("an address"));
+    let at = "10.0.0.2:7".parse().expect("an address");
+    let closed = connected_datagrams(&app, at, "10.0.0.2", peer);
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"hello")]);
+    let heard = |slot| app.words(slot).rx_tail.load(Ordering::Acquire);
+    let heard_first = heard(closed);
+    assert_ne!(heard_first, 0);
+    let record = Record { payload: 104, ..Record::default() };
+    let mut bytes = record.encode().to_vec();
+    bytes.resize(Record::bytes(104), 7);
+    (0..2).for_each(|_| assert_eq!(app.write(closed, &bytes), bytes.len()));
+    app.ask(closed, Asks::CLOSE);
+    bench.turns(3);
+    let words = app.words(closed);
+    let sent = words.tx_head.load(Ordering::Acquire);
+    assert_eq!(sent, bytes.len() as u64, "the second waits for the rate");
+    let next = datagrams(&app);
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"hello")]);
+    assert_eq!((heard(closed), heard(next)), (heard_first, heard_first));
+}
