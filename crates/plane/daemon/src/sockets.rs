@@ -13,6 +13,7 @@ mod beside_kernel;
 pub(crate) mod budget;
 mod claimed;
 pub(crate) mod closer;
+mod connected;
 mod control_groups;
 mod descriptors;
 mod endings;

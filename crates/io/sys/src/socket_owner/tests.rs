@@ -132,7 +132,7 @@ fn one_of_those_that_share_a_port_is_told() {
 }
 
 #[test]
-fn sockets_that_are_connected_are_found_by_their_port_and_others_are_not() {
+fn sockets_that_are_connected_are_found_with_their_ports_and_others_are_not() {
     in_namespace(|| {
         let bound = |address: SocketAddr| {
             let family = match address.is_ipv4() {
@@ -145,25 +145,27 @@ fn sockets_that_are_connected_are_found_by_their_port_and_others_are_not() {
             UdpSocket::from(socket)
         };
         let _waits = bound(at("0.0.0.0", 5000));
-        let _elsewhere = bound(at("127.0.0.1", 5001)).connect(at("127.0.0.1", 9));
+        let elsewhere = bound(at("127.0.0.1", 5001));
+        elsewhere.connect(at("127.0.0.1", 9)).expect("loopback is up");
         let found = || {
             let mut found = Vec::new();
-            each_connected_at(5000, |ip, owner| found.push((ip, owner.cookie))).expect("it tells");
+            each_connected(|at, owner| found.push((at, owner.cookie))).expect("it tells");
             found.sort_unstable();
             found
         };
-        assert_eq!(found(), []);
+        let cookie = |socket: &UdpSocket| cookie_of(socket.as_fd()).expect("a socket");
+        assert_eq!(found(), [(at("127.0.0.1", 5001), cookie(&elsewhere))]);
         let connected = [("127.0.0.1", "127.0.0.1"), ("::1", "::1")].map(|(own, to)| {
             let socket = bound(at(own, 5000));
             socket.connect(at(to, 9)).expect("loopback is up");
-            (own.parse::<IpAddr>().expect("an address"), socket)
+            (at(own, 5000), socket)
         });
         let mapped = bound(at("::", 5000));
         mapped.connect(at("::ffff:127.0.0.1", 10)).expect("loopback is up");
         let all = connected.iter().map(|(own, socket)| (*own, socket));
-        let all = all.chain([(IpAddr::from([127, 0, 0, 1]), &mapped)]);
-        let mut expected: Vec<_> =
-            all.map(|(own, one)| (own, cookie_of(one.as_fd()).expect("a socket"))).collect();
+        let beside = [(at("127.0.0.1", 5000), &mapped), (at("127.0.0.1", 5001), &elsewhere)];
+        let all = all.chain(beside);
+        let mut expected: Vec<_> = all.map(|(own, one)| (own, cookie(one))).collect();
         expected.sort_unstable();
         assert_eq!(found(), expected);
     });

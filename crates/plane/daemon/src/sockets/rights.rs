@@ -8,13 +8,14 @@
 //! asked: who would get a packet that comes to this address, by each interface of ours?
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Bound;
 
 use base::Nanos;
 use sys::SysError;
 use sys::socket_owner::{self, Owner, Transport};
 
+use super::connected::Connected;
 use super::examine::Examined;
 use super::names::SlotKey;
 
@@ -46,6 +47,17 @@ impl Holder {
         self.user
     }
 
+    /// Its SO_COOKIE.
+    pub(super) fn cookie(self) -> u64 {
+        self.cookie
+    }
+
+    /// One that shares its port with nobody.
+    #[cfg(test)]
+    pub(super) fn alone(cookie: u64, user: u32) -> Self {
+        Self { cookie, user, shared_by: None }
+    }
+
     pub(super) fn is(self, owner: Owner) -> bool {
         owner.cookie == self.cookie || self.shared_by == Some(owner.uid)
     }
@@ -60,8 +72,8 @@ pub(super) struct Rights {
     watched: BTreeSet<SlotKey>,
     /// The next check begins behind it.
     last: Option<SlotKey>,
-    /// The next check for connected sockets of others begins behind it.
-    last_of_connected: Option<SlotKey>,
+    /// Sockets of the kernel that get what their peers send.
+    pub(super) connected: Connected,
     look_at: Nanos,
 }
 
@@ -69,8 +81,8 @@ impl Rights {
     pub(super) fn new(interfaces: impl IntoIterator<Item = u32>) -> Self {
         let interfaces: BTreeSet<u32> = interfaces.into_iter().collect();
         let interfaces = interfaces.into_iter().collect();
-        let (last, last_of_connected, look_at) = (None, None, Nanos::ZERO);
-        Self { interfaces, watched: BTreeSet::new(), last, last_of_connected, look_at }
+        let (watched, connected) = (BTreeSet::new(), Connected::default());
+        Self { interfaces, watched, last: None, connected, look_at: Nanos::ZERO }
     }
 
     /// From now on the right of the socket at `place` is checked.
@@ -100,24 +112,6 @@ impl Rights {
         self.interfaces.iter().try_fold(true, |is_all, interface| {
             Ok(is_all && of(interface)?.is_some_and(|owner| holder.is(owner)))
         })
-    }
-
-    /// Whether another user has a UDP socket at one of these addresses, of one port, that is
-    /// connected. What its peer sends is its own, which [`Self::gets`] cannot see, for it asks for
-    /// what strangers send; and whoever is served here would get it.
-    pub(super) fn has_connected_of_others(
-        holder: Holder,
-        uid: u32,
-        port: u16,
-        addresses: &[IpAddr],
-    ) -> Result<bool, SysError> {
-        let mut has_any = false;
-        socket_owner::each_connected_at(port, |address, owner| {
-            has_any |= addresses.contains(&address)
-                && owner.cookie != holder.cookie
-                && ![holder.user, uid].contains(&owner.uid);
-        })?;
-        Ok(has_any)
     }
 
     /// Whoever the kernel gives `address` to on one of our interfaces.
@@ -165,18 +159,6 @@ impl Rights {
     pub(super) fn next(&mut self, count: usize) -> Vec<SlotKey> {
         let places: Vec<SlotKey> = self.behind(self.last).take(count).collect();
         self.last = places.last().copied();
-        places
-    }
-
-    /// The next ones for which `is_meant` holds, each once.
-    pub(super) fn next_of_connected(
-        &mut self,
-        count: usize,
-        is_meant: impl Fn(SlotKey) -> bool,
-    ) -> Vec<SlotKey> {
-        let meant = self.behind(self.last_of_connected).filter(|place| is_meant(*place));
-        let places: Vec<SlotKey> = meant.take(count).collect();
-        self.last_of_connected = places.last().copied();
         places
     }
 

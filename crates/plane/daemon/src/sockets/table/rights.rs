@@ -1,16 +1,16 @@
 //! Whether sockets that are served still have the right to their ports.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::Nanos;
 use datapath::DetachReason;
 use port::xdp::{Destination, Ours, Protocol};
-use sys::SysError;
 use sys::socket_owner::{self, Owner, Transport};
+use sys::{SysError, clock};
 
 use super::super::names::SlotKey;
 use super::super::records::{Record, What};
-use super::super::rights::{LOOPBACK, Rights};
+use super::super::rights::LOOPBACK;
 use super::super::shares::Shares;
 use super::SocketTable;
 use crate::apps::Claims;
@@ -20,11 +20,6 @@ use crate::attach_server_counters::AttachServerEvent;
 /// about ten microseconds: so a check keeps the attach server ten milliseconds at most, and with
 /// 4,096 addresses each is asked about once a second.
 const QUESTIONS_MAX: usize = 1024;
-
-/// Ports at which one check looks for connected sockets of other users: for each the kernel walks
-/// its table of UDP sockets, up to a millisecond. With 64 UDP sockets each is looked at every four
-/// seconds.
-const CONNECTED_LOOKS_MAX: usize = 4;
 
 impl SocketTable {
     /// Ends what the kernel gives its port to no more.
@@ -57,24 +52,48 @@ impl SocketTable {
 
     /// Ends UDP sockets that get what is for connected sockets of other users.
     fn check_connected(&mut self, now: Nanos) {
-        let record = |place| self.records.get(place);
-        let is_meant =
-            |place| record(place).is_some_and(|record| matches!(record.what, What::Datagram(_)));
-        for place in self.claimed.rights.next_of_connected(CONNECTED_LOOKS_MAX, is_meant) {
-            let Some(Record { app, what: What::Datagram(bound), .. }) = self.records.get(place)
+        let is_datagram = |record: &Record| matches!(record.what, What::Datagram(_));
+        let has_any = self
+            .claimed
+            .rights
+            .watched()
+            .any(|place| self.records.get(place).is_some_and(is_datagram));
+        // What the kernel does not tell now it tells another time.
+        if !has_any || self.look_for_connected().is_err() {
+            return;
+        }
+        let connected = &self.claimed.rights.connected;
+        let gets_anothers = |place: &SlotKey| {
+            let Some(Record { app, what: What::Datagram(bound), .. }) = self.records.get(*place)
             else {
-                continue;
+                return false;
             };
             let uid = self.apps.get(*app).map_or(bound.holder.user(), |app| app.uid);
-            let Some(port) = bound.destinations.first().and_then(|at| at.port) else { continue };
-            let addresses = bound.destinations.iter().filter_map(|at| at.address);
-            let addresses: Vec<IpAddr> = addresses.collect();
-            let found = Rights::has_connected_of_others(bound.holder, uid, port, &addresses);
-            // What the kernel does not tell now it tells another time.
-            if found.unwrap_or(false) {
-                self.end_unrightful(place, now);
-            }
+            bound.destinations.iter().any(|at| match (at.port, at.address) {
+                (Some(port), Some(ip)) => connected.has_others(bound.holder, uid, port, &[ip]),
+                _ => false,
+            })
+        };
+        let lost: Vec<SlotKey> = self.claimed.rights.watched().filter(gets_anothers).collect();
+        lost.into_iter().for_each(|place| self.end_unrightful(place, now));
+    }
+
+    /// Looks which UDP sockets of the kernel are connected, unless the last look is good enough.
+    pub(super) fn look_for_connected(&mut self) -> Result<(), SysError> {
+        let begun = clock::now();
+        if self.claimed.rights.connected.is_fresh(begun) {
+            return Ok(());
         }
+        let own = self.network.neighbours.addresses();
+        let mut found = Vec::new();
+        socket_owner::each_connected(|at, owner| {
+            if own.contains(&at.ip()) {
+                found.push((at, owner));
+            }
+        })?;
+        let took = clock::now().since(begun);
+        self.claimed.rights.connected.note(found, begun, took);
+        Ok(())
     }
 
     fn has_right(&self, record: &Record, questions: &mut usize) -> Result<bool, SysError> {

@@ -23,7 +23,7 @@ use super::super::guards::destination;
 use super::super::names::SlotKey;
 use super::super::reach::{Cause, REACH_MAX, next_look};
 use super::super::records::{Bound, Record, What};
-use super::super::rights::{Holder, Rights};
+use super::super::rights::Holder;
 use super::super::routes::{Reach, Whither};
 use super::super::waiting::Unresolved;
 use super::SocketTable;
@@ -130,10 +130,13 @@ impl SocketTable {
         }
         let (port, sources) = (examined.local.port(), permitted.iter().map(SocketAddr::ip));
         let sources: Vec<IpAddr> = sources.collect();
+        let uid = app.uid;
+        let is_known = self.look_for_connected().is_ok();
         // What the kernel does not tell may be so.
-        if Rights::has_connected_of_others(holder, app.uid, port, &sources).unwrap_or(true) {
+        if !is_known || self.claimed.rights.connected.has_others(holder, uid, port, &sources) {
             return Err(FallbackReason::PortInUse.into());
         }
+        let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         let to = permitted.iter().map(|at| destination(Protocol::Udp, *at));
         let destinations: Vec<_> = to.collect();
         if !self.has_room_for_addresses(app.uid, destinations.len(), context.claims) {
