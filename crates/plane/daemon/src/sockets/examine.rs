@@ -190,8 +190,8 @@ pub(super) fn is_untouched(socket: &OwnedFd) -> bool {
 }
 
 /// Whether closing a descriptor cannot take long, even if it is the last of its kind: a UDP socket
-/// without a peer, or a TCP socket that listens, or is closed and does not linger, sends nothing
-/// then and waits for nobody. One that is being opened may stand at the next moment, and its close
+/// without a peer, or a TCP socket that listens and has no callers, which would be reset one by one,
+/// or is closed and does not linger, sends nothing then and waits for nobody. One that is being opened may stand at the next moment, and its close
 /// waits for its peer as long as SO_LINGER says. A program may still begin to connect between this
 /// look and the close: to win that, it needs both SO_LINGER and a connection within some
 /// microseconds.
@@ -203,7 +203,7 @@ pub(super) fn closes_at_once(socket: &OwnedFd) -> bool {
     }
     let does_not_linger = || sockopt::socket_linger(socket).is_ok_and(|linger| linger.is_none());
     kind.is_tcp()
-        && (tcp_info::is_listening(fd).is_ok_and(|is_it| is_it)
+        && (tcp_info::is_listening_unasked(fd).is_ok_and(|is_it| is_it)
             || does_not_linger() && tcp_info::is_closed(fd).is_ok_and(|is_it| is_it))
 }
 
@@ -293,6 +293,11 @@ mod tests {
             linger(caller);
             let _ = rustix::net::connect(caller, &to);
             assert!(!closes_at_once(caller));
+        }
+        let begun = std::time::Instant::now();
+        while closes_at_once(&full) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "a caller waits in its queue");
+            std::thread::sleep(Duration::from_millis(1));
         }
         let last = callers.last().expect("there are five");
         assert!(rustix::net::getpeername(last).is_err(), "it is being opened");
