@@ -4,6 +4,7 @@ use base::Nanos;
 use port::xdp::{Destination, Protocol};
 
 use super::beside_kernel::BesideKernel;
+use super::connected::Connected;
 use super::descriptors::Descriptors;
 use super::guards::{Holds, destination};
 use super::lingering::Lingering;
@@ -19,6 +20,8 @@ pub(super) struct Claimed {
     pub(super) lingering: Lingering,
     /// For listeners and UDP sockets: whether they still have the right to it.
     pub(super) rights: Rights,
+    /// Sockets of the kernel that get what their peers send.
+    pub(super) connected: Connected,
     /// For listeners: where the kernel may still have connections.
     pub(super) beside_kernel: BesideKernel,
     /// Destinations that nobody here wants any more.
@@ -31,6 +34,7 @@ impl Claimed {
             holds: Holds::default(),
             lingering: Lingering::default(),
             rights: Rights::new(interfaces),
+            connected: Connected::default(),
             beside_kernel: BesideKernel::default(),
             released: Vec::new(),
         }

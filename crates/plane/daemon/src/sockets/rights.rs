@@ -15,7 +15,6 @@ use base::Nanos;
 use sys::SysError;
 use sys::socket_owner::{self, Owner, Transport};
 
-use super::connected::Connected;
 use super::examine::Examined;
 use super::names::SlotKey;
 
@@ -72,8 +71,6 @@ pub(super) struct Rights {
     watched: BTreeSet<SlotKey>,
     /// The next check begins behind it.
     last: Option<SlotKey>,
-    /// Sockets of the kernel that get what their peers send.
-    pub(super) connected: Connected,
     look_at: Nanos,
 }
 
@@ -81,8 +78,7 @@ impl Rights {
     pub(super) fn new(interfaces: impl IntoIterator<Item = u32>) -> Self {
         let interfaces: BTreeSet<u32> = interfaces.into_iter().collect();
         let interfaces = interfaces.into_iter().collect();
-        let (watched, connected) = (BTreeSet::new(), Connected::default());
-        Self { interfaces, watched, last: None, connected, look_at: Nanos::ZERO }
+        Self { interfaces, watched: BTreeSet::new(), last: None, look_at: Nanos::ZERO }
     }
 
     /// From now on the right of the socket at `place` is checked.

@@ -62,7 +62,7 @@ impl SocketTable {
         if !has_any || self.look_for_connected().is_err() {
             return;
         }
-        let connected = &self.claimed.rights.connected;
+        let connected = &self.claimed.connected;
         let gets_anothers = |place: &SlotKey| {
             let Some(Record { app, what: What::Datagram(bound), .. }) = self.records.get(*place)
             else {
@@ -81,7 +81,7 @@ impl SocketTable {
     /// Looks which UDP sockets of the kernel are connected, unless the last look is good enough.
     pub(super) fn look_for_connected(&mut self) -> Result<(), SysError> {
         let begun = clock::now();
-        if self.claimed.rights.connected.is_fresh(begun) {
+        if self.claimed.connected.is_fresh(begun) {
             return Ok(());
         }
         let own = self.network.neighbours.addresses();
@@ -92,7 +92,7 @@ impl SocketTable {
             }
         })?;
         let took = clock::now().since(begun);
-        self.claimed.rights.connected.note(found, begun, took);
+        self.claimed.connected.note(found, begun, took);
         Ok(())
     }
 

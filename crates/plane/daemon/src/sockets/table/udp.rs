@@ -34,8 +34,8 @@ const RECEIVE_LOG2: u8 = 18;
 const RECEIVE_LOG2_MAX: u8 = 22;
 
 /// A socket that its program has closed and offers again is waited for so long at most, once, and
-/// as far as its user has budget left: the others who call the attach server wait, too. And the time
-/// between two looks whether it is gone.
+/// as far as its user has budget left: the others who call the attach server wait, too. And the
+/// time between two looks whether it is gone.
 const ENDED_WITHIN: Nanos = Nanos::from_millis(20);
 const ENDED_EVERY: Duration = Duration::from_micros(50);
 
@@ -133,7 +133,7 @@ impl SocketTable {
         let uid = app.uid;
         let is_known = self.look_for_connected().is_ok();
         // What the kernel does not tell may be so.
-        if !is_known || self.claimed.rights.connected.has_others(holder, uid, port, &sources) {
+        if !is_known || self.claimed.connected.has_others(holder, uid, port, &sources) {
             return Err(FallbackReason::PortInUse.into());
         }
         let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
