@@ -192,9 +192,9 @@ pub(super) fn is_untouched(socket: &OwnedFd) -> bool {
 /// Whether closing a descriptor cannot take long, even if it is the last of its kind: a UDP socket
 /// without a peer, or a TCP socket that listens and has no callers, or is closed and does not
 /// linger, sends nothing then, resets nobody and waits for nobody. One that is being opened may
-/// stand at the next moment, and its close waits for its peer as long as SO_LINGER says. A program may still begin to connect between this
-/// look and the close: to win that, it needs both SO_LINGER and a connection within some
-/// microseconds.
+/// stand at the next moment, and its close waits for its peer as long as SO_LINGER says. A program
+/// may still begin to connect between this look and the close: to win that, it needs both SO_LINGER
+/// and a connection within some microseconds.
 pub(super) fn closes_at_once(socket: &OwnedFd) -> bool {
     let fd = socket.as_fd();
     let Ok(kind) = socket::kind_of(fd) else { return false };
