@@ -85,9 +85,13 @@ proptest! {
         options in prop::collection::vec(Just([1u8; 4]), 0..3),
     ) {
         let mut packet = ipv4(header[9], &options.concat(), b"some payload");
-        // Type of service, identification, flags but no fragment offset beyond it, TTL.
+        // Type of service, identification, flags and fragment offset, TTL.
         packet[15] = header[1];
         packet[18..22].copy_from_slice(&header[4..8]);
+        if packet[20] & 0x1f == 0x1f {
+            // So far behind, it might end beyond the longest packet: that is another test's.
+            packet[20] &= !0x10;
+        }
         packet[22] = header[8].max(2);
         correct_checksum(&mut packet);
         let (verdict, bytes) = run(&mut router(), &packet);
