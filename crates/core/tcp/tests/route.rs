@@ -99,15 +99,21 @@ fn what_comes_by_a_route_that_does_not_lead_to_the_peer_is_of_no_connection() {
     assert_eq!(routes(&mut script), [1]);
 }
 
-#[test]
-fn a_stranger_who_opens_in_the_peers_name_is_not_answered_by_the_way_he_came() {
+/// A connection that we have asked for by a route.
+fn opened_by(route: u32) -> Script {
     let mut script = script();
     let (peer, local) = (script.key.source(), script.key.destination());
     let engine = &mut script.host.engine;
-    let flow = engine.connect(script.now, local, peer, FlowOptions::default(), 7);
+    let flow = engine.connect(script.now, local, peer, FlowOptions::default(), route);
     script.flow = Some(flow.unwrap());
     script.wait_ms(0);
-    assert_eq!(routes(&mut script), [7]);
+    assert_eq!(routes(&mut script), [route]);
+    script
+}
+
+#[test]
+fn a_stranger_who_opens_in_the_peers_name_is_not_answered_by_the_way_he_came() {
+    let mut script = opened_by(7);
     script.route = 8;
     script.inject("S 0:0 win 65535 <mss 1000>");
     assert_eq!(routes(&mut script), [7]);
@@ -122,13 +128,7 @@ fn a_stranger_who_opens_in_the_peers_name_is_not_answered_by_the_way_he_came() {
 
 #[test]
 fn a_connection_that_we_open_leaves_by_the_callers_route_until_the_peer_takes_another() {
-    let mut script = script();
-    let (peer, local) = (script.key.source(), script.key.destination());
-    let engine = &mut script.host.engine;
-    let flow = engine.connect(script.now, local, peer, FlowOptions::default(), 7);
-    script.flow = Some(flow.unwrap());
-    script.wait_ms(0);
-    assert_eq!(routes(&mut script), [7]);
+    let mut script = opened_by(7);
     script.route = 8;
     script.inject("S. 0:0 ack 1 win 65535 <mss 1000>");
     assert_eq!(routes(&mut script), [8]);
