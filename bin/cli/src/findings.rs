@@ -85,6 +85,16 @@ impl Findings {
     }
 }
 
+/// What is wrong among findings of a check, in one line; nothing: a daemon would start.
+pub(crate) fn wrong(found: &[Finding]) -> Option<String> {
+    let wrong: Vec<String> = found
+        .iter()
+        .filter(|finding| finding.severity == Severity::Wrong)
+        .map(|finding| format!("{}: {}", finding.key, finding.says))
+        .collect();
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use config::Config;
 use sys::cpu_set::CpuSet;
 
 use crate::failure::Failure;
-use crate::findings::{Findings, Line};
+use crate::findings::{self, Findings, Line};
 use crate::{output, program, units};
 
 /// Start the daemon and stay in the foreground until Ctrl-C or `calisto down`.
@@ -180,18 +180,11 @@ impl Up {
 /// Whatever is wrong with the settings on this machine, before the daemon that runs is touched.
 fn refuse_wrong(config: &Config) -> Result<(), Failure> {
     let machine = daemon::Machine::here().map_err(Failure::new)?;
-    let found = daemon::check(config, Some(&machine));
-    let wrong: Vec<String> = found
-        .iter()
-        .filter(|finding| finding.severity == daemon::Severity::Wrong)
-        .map(|finding| format!("{}: {}", finding.key, finding.says))
-        .collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::usage(format!(
-            "{}; the daemon that runs was not touched",
-            wrong.join("; ")
-        ))),
+    match findings::wrong(&daemon::check(config, Some(&machine))) {
+        None => Ok(()),
+        Some(wrong) => {
+            Err(Failure::usage(format!("{wrong}; the daemon that runs was not touched")))
+        }
     }
 }
 

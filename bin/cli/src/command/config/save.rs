@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::daemon::Daemon;
 use crate::failure::Failure;
+use crate::findings;
 use crate::output;
 use crate::target::Admin;
 
@@ -136,17 +137,10 @@ fn ask(daemon: &Daemon, before: &Config) -> Result<InForce, Failure> {
 
 /// What the daemon would refuse on any machine.
 fn refuse_wrong(file: &str, after: &Config) -> Result<(), Failure> {
-    let found = daemon::check(after, None);
-    let wrong: Vec<String> = found
-        .iter()
-        .filter(|finding| finding.severity == daemon::Severity::Wrong)
-        .map(|finding| format!("{}: {}", finding.key, finding.says))
-        .collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new(format!(
-            "{file} is left as it is, because no daemon would start with what is in force: {}",
-            wrong.join("; ")
+    match findings::wrong(&daemon::check(after, None)) {
+        None => Ok(()),
+        Some(wrong) => Err(Failure::new(format!(
+            "{file} is left as it is, because no daemon would start with what is in force: {wrong}"
         ))),
     }
 }
