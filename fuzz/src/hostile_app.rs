@@ -8,8 +8,8 @@ use ::wire::build::UdpPacket;
 use ::wire::{Outcome, Toeplitz};
 use base::{FlowGroup, Nanos, WorkerId};
 use datapath::{
-    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, DispatcherPort,
-    Egress, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
+    AppDispatch, AppLimits, AttachmentId, DetachReason, Dispatcher, DispatcherConfig,
+    DispatcherPort, Egress, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
 };
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use policy::steer::{self, SteerConfig};
@@ -62,7 +62,7 @@ struct Harness {
 }
 
 struct Tenant {
-    id: AppId,
+    id: AttachmentId,
     memory: OwnedFd,
     ends: Vec<PacketEnd>,
     _map: PacketMemory,

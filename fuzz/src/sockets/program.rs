@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use base::AppId;
 use shm::sockets::{
     Asks, Backlog, Kind, Quota, RingDesc, Side, SlotState, SlotWords, SocketMemory, SocketServer,
     SocketSizes, TX_GROW_SHIFT,
@@ -47,7 +48,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn new(commands: &CommandQueue, app: u16, port: u16, is_honest: bool) -> Self {
+    pub(super) fn new(commands: &CommandQueue, app: AppId, port: u16, is_honest: bool) -> Self {
         let sizes =
             SocketSizes { slots: SLOTS, pollers: 1, sides: 1, workers: 16, ring_bytes: 1 << 20 };
         let quota = Arc::new(Quota::new(u64::from(SLOTS) as u32, 1 << 19));
@@ -55,8 +56,8 @@ impl Program {
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let sockets = Arc::new(AppSockets {
             app,
-            user: u32::from(app),
-            region: u32::from(app),
+            user: app.0.into(),
+            region: app.0.into(),
             server,
             notifier: Box::new(Awake),
             spins: false,

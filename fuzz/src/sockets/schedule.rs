@@ -1,6 +1,6 @@
 //! Who does what when, as an input says; and what must hold after each step.
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use stack::{Command, SocketEvent};
 
 use super::data_path::DataPath;
@@ -14,9 +14,9 @@ const STEPS_MAX: usize = 96;
 /// Connections of a schedule: each takes memory of the engine until its time in TIME-WAIT is over.
 const CONNECTIONS_MAX: usize = 24;
 const HONEST_PORT: u16 = 7;
-const HONEST_APP: u16 = 5;
+const HONEST_APP: AppId = AppId(5);
 const HOSTILE_PORT: u16 = 8;
-const HOSTILE_APP: u16 = 6;
+const HOSTILE_APP: AppId = AppId(6);
 
 /// Everybody.
 pub(super) struct Schedule<'a> {

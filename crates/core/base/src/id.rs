@@ -20,6 +20,23 @@ impl WorkerId {
     }
 }
 
+/// An application: a program with sockets and those that it forked, or a set of workers that is
+/// given cores together.
+///
+/// Whoever attaches it chooses the number: the attach server for a program with sockets (zero
+/// names nobody), the dispatcher for packet mode and for the core control (zero is the data plane's
+/// own workers). Later another application may have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct AppId(pub u16);
+
+impl AppId {
+    /// The id as an index of per-application arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// `flow hash & (groups - 1)`: the unit that is owned and moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
@@ -62,6 +79,12 @@ impl Epoch {
 }
 
 impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for AppId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

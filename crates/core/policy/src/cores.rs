@@ -24,14 +24,14 @@ mod static_set;
 mod table;
 mod utilisation;
 
-use base::WorkerId;
+use base::{AppId, WorkerId};
 
 use crate::UnknownPolicy;
 
 pub use app::{AppTerms, Class, CoresRefused};
 pub use asks::Asks;
 pub use control::{CoresConfig, CoresControl};
-pub use id::{AppId, CoreId};
+pub use id::{APP_LIMIT, CoreId};
 pub use plan::{CoresPlan, Hold};
 pub use sample::{BusyWorker, CoresSample, Progress};
 use saved::Saved;

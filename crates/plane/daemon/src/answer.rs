@@ -3,7 +3,7 @@
 use admin::{Command, ReplyBody, Request, Target};
 use base::{FlowGroup, Nanos, WorkerId};
 use config::Config;
-use datapath::{AppId, CAPTURES_MAX, CaptureTap, DetachReason, Steering};
+use datapath::{AttachmentId, CAPTURES_MAX, CaptureTap, DetachReason, Steering};
 use policy::Entry;
 use policy::steer::{self, SteerConfig};
 use wire::FlowKey;
@@ -55,8 +55,8 @@ impl EventLoop {
     }
 
     /// The application of that name or number; without one, the own workers.
-    pub(crate) fn app_named(&self, app: Option<&str>) -> Result<AppId, String> {
-        app.map_or(Ok(AppId::OWN), |text| {
+    pub(crate) fn app_named(&self, app: Option<&str>) -> Result<AttachmentId, String> {
+        app.map_or(Ok(AttachmentId::OWN), |text| {
             self.attached_apps.find(text).map(|app_dispatch| app_dispatch.id)
         })
     }
@@ -127,7 +127,7 @@ impl EventLoop {
         done(control.load(owners, live))
     }
 
-    fn command(&mut self, app: AppId, command: Command, now: Nanos) -> ReplyBody {
+    fn command(&mut self, app: AttachmentId, command: Command, now: Nanos) -> ReplyBody {
         let Some(steering) = self.dispatcher.steering_of_mut(app) else {
             return error(GONE);
         };
@@ -137,14 +137,14 @@ impl EventLoop {
             Command::Flows { count } => ReplyBody::Flows { flows: self.flows(app, count) },
             Command::SteerShow => {
                 let mut steer = steer_status(steering);
-                if app == AppId::OWN {
+                if app == AttachmentId::OWN {
                     steer.pinned = self.pins.named();
                     steer.pins_pending = self.pins.pending() as u32;
                 }
                 ReplyBody::Steer(steer)
             }
             Command::SteerSet { policy }
-                if app == AppId::OWN
+                if app == AttachmentId::OWN
                     && policy == "shared"
                     && self.worker_pool.engines().is_some() =>
             {
@@ -153,7 +153,7 @@ impl EventLoop {
             Command::SteerSet { policy } => steer_set(steering, &policy, self.seed),
             Command::SteerPin { target, worker } => self.pin_target(app, &target, WorkerId(worker)),
             Command::SteerUnpin { target } => self.unpin_target(app, &target),
-            Command::Workers { count } if app == AppId::OWN => self.workers(count),
+            Command::Workers { count } if app == AttachmentId::OWN => self.workers(count),
             Command::Workers { .. } => {
                 error("an application has the workers that it has attached with")
             }
@@ -209,7 +209,7 @@ impl EventLoop {
         let Some(cores) = &self.cores else { return Ok(()) };
         if policy::cores::gives_only_guaranteed(policy) {
             let without = cores.without_guarantee().map(|id| match id {
-                AppId::OWN => "the daemon's own workers (`cores.guaranteed`)".to_owned(),
+                AttachmentId::OWN => "the daemon's own workers (`cores.guaranteed`)".to_owned(),
                 id => match self.attached_apps.present().iter().find(|app| app.id == id) {
                     Some(app) => format!("{} (number {id})", app.facts.name),
                     None => format!("application {id}"),
@@ -270,14 +270,14 @@ impl EventLoop {
         ReplyBody::Done
     }
 
-    fn pin_target(&mut self, app: AppId, target: &Target, worker: WorkerId) -> ReplyBody {
+    fn pin_target(&mut self, app: AttachmentId, target: &Target, worker: WorkerId) -> ReplyBody {
         match pinned(target) {
             Ok(what) => done(self.pin(app, what, worker)),
             Err(wrong) => error(&wrong),
         }
     }
 
-    fn unpin_target(&mut self, app: AppId, target: &Target) -> ReplyBody {
+    fn unpin_target(&mut self, app: AttachmentId, target: &Target) -> ReplyBody {
         match pinned(target) {
             Ok(what) if self.unpin(app, what) => ReplyBody::Done,
             Ok(_) => error("it is not pinned: see `calisto steer show`"),

@@ -1,7 +1,7 @@
 //! What is said of applications: which are here, which were, and what each has done.
 
 use admin::{AppLimits, AppStatus, AppWorker, Command, Counter, Reason, ReplyBody};
-use datapath::AppId;
+use datapath::AttachmentId;
 use datapath::counters::{CounterReader, WorkerEvent};
 
 use crate::apps::{AttachedApp, Departed, Facts};
@@ -17,7 +17,7 @@ impl EventLoop {
     }
 
     /// One, with counters.
-    pub(crate) fn explain(&self, app: AppId) -> Option<AppStatus> {
+    pub(crate) fn explain(&self, app: AttachmentId) -> Option<AppStatus> {
         let attached_app =
             self.attached_apps.present().iter().find(|attached_app| attached_app.id == app)?;
         let mut counters = app_counters(&self.dispatcher.counters_of(app)?);
@@ -76,7 +76,7 @@ fn gone(departed: &Departed) -> AppStatus {
 }
 
 /// What does not change while it is here.
-fn facts(id: AppId, facts: &Facts) -> AppStatus {
+fn facts(id: AttachmentId, facts: &Facts) -> AppStatus {
     let limit = |per_s: u32| (per_s > 0).then_some(u64::from(per_s));
     AppStatus {
         name: facts.name.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use admin::{Command, ReplyBody, Request, Sample};
 use base::WorkerId;
-use datapath::{AppId, CaptureTap, DetachReason, Listener};
+use datapath::{AttachmentId, CaptureTap, DetachReason, Listener};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Entry, table_text};
 
@@ -61,7 +61,7 @@ pub(crate) enum Question {
     /// An application wants to come in.
     Attach(Box<Arrival>),
     /// An application has gone.
-    Leave(AppId, DetachReason),
+    Leave(AttachmentId, DetachReason),
     /// The configuration has changed: all of it holds from now on, or nothing.
     Apply(Box<LoopChange>),
 }
@@ -82,7 +82,7 @@ pub(crate) enum Answer {
     Capturing(Result<Vec<String>, (String, Box<CaptureTap>)>),
     CaptureEnded(Option<Box<CaptureTap>>),
     /// One that may not come in is dropped by whoever sent it.
-    Attached(Result<AppId, Box<(String, Arrival)>>),
+    Attached(Result<AttachmentId, Box<(String, Arrival)>>),
     Done,
 }
 
@@ -273,7 +273,7 @@ impl Asks {
     }
 
     /// Lets an application in.
-    pub(crate) fn attach(&self, arrival: Arrival) -> Result<AppId, String> {
+    pub(crate) fn attach(&self, arrival: Arrival) -> Result<AttachmentId, String> {
         match self.question(Question::Attach(Box::new(arrival)))? {
             Answer::Attached(Ok(app)) => Ok(app),
             Answer::Attached(Err(refused)) => Err(refused.0),
@@ -282,7 +282,7 @@ impl Asks {
     }
 
     /// Sees an application out. When this returns, its place is free.
-    pub(crate) fn leave(&self, app: AppId, reason: DetachReason) {
+    pub(crate) fn leave(&self, app: AttachmentId, reason: DetachReason) {
         // One that the loop has detached itself meanwhile is gone all the same.
         let _ = self.question(Question::Leave(app, reason));
     }

@@ -6,7 +6,7 @@ mod strays;
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
 use datapath::cores::{Call, CoreAllocator, CoreTerms, GrantedWorker, SlotId};
-use datapath::{AppId, DetachReason, Dispatcher};
+use datapath::{AttachmentId, DetachReason, Dispatcher};
 use policy::cores::{
     Class, CoreId, CoresConfig, CoresControl, CoresRefused, gives_only_guaranteed,
 };
@@ -37,9 +37,9 @@ pub(crate) struct Cores {
     own: CoreTerms,
     cursor: usize,
     next_look: Nanos,
-    strays: Strays<AppId>,
+    strays: Strays<AttachmentId>,
     /// A slot of each application, by which its process is known.
-    slots: Vec<(AppId, SlotId)>,
+    slots: Vec<(AttachmentId, SlotId)>,
 }
 
 impl Cores {
@@ -77,7 +77,7 @@ impl Cores {
     /// An application's workers are kept from now on.
     pub(crate) fn add(
         &mut self,
-        app: AppId,
+        app: AttachmentId,
         keeping: Keeping,
         now: Nanos,
         dispatcher: &mut Dispatcher<AnyPort>,
@@ -93,14 +93,14 @@ impl Cores {
     }
 
     /// Those to whom no core is guaranteed.
-    pub(crate) fn without_guarantee(&self) -> impl Iterator<Item = AppId> {
+    pub(crate) fn without_guarantee(&self) -> impl Iterator<Item = AttachmentId> {
         let kept = self.allocator.kept();
         kept.filter(|(_, app, _)| app.terms.guaranteed == 0).map(|(id, ..)| id)
     }
 
     pub(crate) fn remove(
         &mut self,
-        app: AppId,
+        app: AttachmentId,
         now: Nanos,
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Vec<GrantedWorker> {
@@ -117,7 +117,7 @@ impl Cores {
         now: Nanos,
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Result<(), CoresRefused> {
-        let mut workers = self.remove(AppId::OWN, now, dispatcher);
+        let mut workers = self.remove(AttachmentId::OWN, now, dispatcher);
         workers.extend(new);
         workers.retain(|granted| present(granted.worker));
         if workers.is_empty() {
@@ -130,7 +130,7 @@ impl Cores {
         let guaranteed = self.own.guaranteed.min(workers.len().min(left) as u16);
         let terms = CoreTerms { guaranteed, ..self.own };
         let slots: Vec<SlotId> =
-            self.allocator.add(AppId::OWN, terms, workers, None, now, dispatcher)?;
+            self.allocator.add(AttachmentId::OWN, terms, workers, None, now, dispatcher)?;
         self.hands.employ(&slots, None);
         Ok(())
     }
@@ -148,9 +148,9 @@ impl Cores {
     }
 
     /// One whose worker has strayed, and that has to go now.
-    fn next_stray(&mut self, now: Nanos) -> Option<(AppId, DetachReason)> {
+    fn next_stray(&mut self, now: Nanos) -> Option<(AttachmentId, DetachReason)> {
         while let Some(app) = self.allocator.next_stray() {
-            if app != AppId::OWN {
+            if app != AttachmentId::OWN {
                 self.strays.note(app, now);
             }
         }

@@ -2,7 +2,7 @@
 
 use admin::{CoreApp, CoreRow, CoresStatus, Counter};
 use base::{Nanos, WorkerId};
-use datapath::AppId;
+use datapath::AttachmentId;
 use datapath::cores::{CoreAllocator, CoreEvent};
 use policy::cores::{Class, Core};
 
@@ -104,8 +104,8 @@ impl EventLoop {
         apps
     }
 
-    fn app_name(&self, app: AppId) -> String {
-        if app == AppId::OWN {
+    fn app_name(&self, app: AttachmentId) -> String {
+        if app == AttachmentId::OWN {
             return OWN_NAME.to_owned();
         }
         let attached_app =

@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::AppId;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use sys::eventfd::EventFd;
@@ -20,7 +21,7 @@ pub(crate) struct Doorbells {
 
 #[derive(Default)]
 struct State {
-    doorbells: Vec<(u16, Arc<EventFd>)>,
+    doorbells: Vec<(AppId, Arc<EventFd>)>,
     listeners: Vec<Arc<OwnedFd>>,
 }
 
@@ -30,7 +31,7 @@ impl Doorbells {
     }
 
     /// From now on an application can wake workers.
-    pub(crate) fn add(&self, app: u16, doorbell: Arc<EventFd>) {
+    pub(crate) fn add(&self, app: AppId, doorbell: Arc<EventFd>) {
         let mut state = self.state();
         state.listeners.retain(|listener| Arc::strong_count(listener) > 1);
         for listener in &state.listeners {
@@ -40,7 +41,7 @@ impl Doorbells {
     }
 
     /// It is gone.
-    pub(crate) fn remove(&self, app: u16) {
+    pub(crate) fn remove(&self, app: AppId) {
         let mut state = self.state();
         let State { doorbells, listeners } = &mut *state;
         for (_, doorbell) in doorbells.extract_if(.., |(other, _)| *other == app) {
@@ -62,8 +63,8 @@ impl Doorbells {
     }
 }
 
-fn listen(all: &OwnedFd, app: u16, doorbell: &EventFd) {
-    let data = EventData::new_u64(u64::from(app));
+fn listen(all: &OwnedFd, app: AppId, doorbell: &EventFd) {
+    let data = EventData::new_u64(u64::from(app.0));
     // Without it the application is heard when the sleeper wakes for other reasons.
     let _ = epoll::add(all, doorbell, data, EventFlags::IN | EventFlags::ET);
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
-use datapath::{AppId, Dispatcher, WorkerQueueState};
+use datapath::{AttachmentId, Dispatcher, WorkerQueueState};
 use policy::Entry;
 use port::{AnyPort, Port};
 use sys::poll::Waiter;
@@ -65,7 +65,7 @@ pub(crate) struct EventLoop {
 
 /// A table on its way out, a part each turn.
 pub(crate) struct Export {
-    pub(crate) app: AppId,
+    pub(crate) app: AttachmentId,
     pub(crate) entries: Vec<Entry>,
     pub(crate) asker: Asker,
 }

@@ -29,7 +29,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use sys::clock;
 
 use self::held::Held;
@@ -105,7 +105,7 @@ struct Means {
 
 impl Means {
     fn new(begin: &Message) -> io::Result<Self> {
-        let is_confined = begin.app != 0;
+        let is_confined = begin.app != AppId(0);
         let raw_segments = RawSegments::open();
         let looker = match is_confined {
             true => OpenSockets::start(own_program())?,

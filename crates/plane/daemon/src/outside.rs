@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use admin::{GroupMove, GroupPlace, LoadSlice, Sample, WorkerLoad};
 use base::{FlowGroup, Nanos, WorkerId};
 use datapath::counters::WorkerEvent;
-use datapath::{AppId, Steering};
+use datapath::{AttachmentId, Steering};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Move, Place};
 
@@ -23,12 +23,12 @@ const WATCHED_FOR: Nanos = Nanos::from_secs(5);
 pub(crate) struct Outside {
     watched: Vec<Watched>,
     /// Who holds the lease of which table.
-    leases: Vec<(AppId, ClientId)>,
+    leases: Vec<(AttachmentId, ClientId)>,
 }
 
 /// The load of an application's groups while somebody watches it.
 struct Watched {
-    app: AppId,
+    app: AttachmentId,
     until: Nanos,
     /// The slices with their numbers, oldest first.
     slices: VecDeque<(u64, LoadSlice)>,

@@ -5,7 +5,7 @@
 //! a step that has to wait does so behind all others.
 
 use base::WorkerId;
-use datapath::{AppId, PinError};
+use datapath::{AttachmentId, PinError};
 use policy::Refused;
 
 use crate::event_loop::EventLoop;
@@ -24,9 +24,9 @@ impl EventLoop {
             return self.pins.step_waits();
         }
         let done = match worker {
-            Some(worker) => self.pin(AppId::OWN, what, worker),
+            Some(worker) => self.pin(AttachmentId::OWN, what, worker),
             None => {
-                self.unpin(AppId::OWN, what);
+                self.unpin(AttachmentId::OWN, what);
                 Ok(())
             }
         };
@@ -44,7 +44,7 @@ impl EventLoop {
     /// It cannot be, or not now.
     pub(crate) fn pin(
         &mut self,
-        app: AppId,
+        app: AttachmentId,
         what: Pinned,
         worker: WorkerId,
     ) -> Result<(), PinError> {
@@ -58,7 +58,7 @@ impl EventLoop {
         match (what, hash) {
             (_, Some((flow, hash))) => {
                 steering.pin_flow(flow.id(), hash, worker)?;
-                if app == AppId::OWN {
+                if app == AttachmentId::OWN {
                     self.pins.note(flow, Some(worker));
                 }
                 Ok(())
@@ -75,7 +75,7 @@ impl EventLoop {
     }
 
     /// Lets the policy decide again; false: it was not pinned.
-    pub(crate) fn unpin(&mut self, app: AppId, what: Pinned) -> bool {
+    pub(crate) fn unpin(&mut self, app: AttachmentId, what: Pinned) -> bool {
         let hash = match what {
             Pinned::Flow(flow) => Some((flow, self.dispatcher.hash(&flow))),
             Pinned::Group(_) => None,
@@ -85,7 +85,7 @@ impl EventLoop {
             (Pinned::Group(group), _) => steering.control_mut().0.unpin(group),
             (_, Some((flow, hash))) => {
                 let was_pinned = steering.unpin_flow(flow.id(), hash);
-                if app == AppId::OWN {
+                if app == AttachmentId::OWN {
                     self.pins.note(flow, None);
                 }
                 was_pinned

@@ -3,7 +3,7 @@
 use admin::{Counter, FlowRow, PortStatus, Status, SteerStatus, ThreadCounters, WorkerStatus};
 use base::{Nanos, WorkerId};
 use datapath::counters::WorkerEvent;
-use datapath::{AppId, Steering, WorkerQueueState};
+use datapath::{AttachmentId, Steering, WorkerQueueState};
 use policy::steer;
 use port::{AnyPort, LinkChecksums, Port};
 
@@ -127,7 +127,7 @@ impl EventLoop {
         threads
     }
 
-    pub(crate) fn flows(&self, app: AppId, count: u32) -> Vec<FlowRow> {
+    pub(crate) fn flows(&self, app: AttachmentId, count: u32) -> Vec<FlowRow> {
         let Some(steering) = self.dispatcher.steering_of(app) else { return Vec::new() };
         let (table, listeners) = (steering.table(), self.dispatcher.listeners());
         let mut heaviest = self.dispatcher.sampler().heaviest(FLOWS_MAX as usize);

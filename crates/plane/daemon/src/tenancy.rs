@@ -4,14 +4,17 @@
 //! work.
 
 use base::Nanos;
-use datapath::{AppId, DetachReason};
+use datapath::{AttachmentId, DetachReason};
 
 use crate::apps::Arrival;
 use crate::event_loop::EventLoop;
 
 impl EventLoop {
     /// An application comes in, or comes back with the reason why not.
-    pub(crate) fn attach(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
+    pub(crate) fn attach(
+        &mut self,
+        arrival: Arrival,
+    ) -> Result<AttachmentId, Box<(String, Arrival)>> {
         let Arrival { app_dispatch, facts, eventfd, keeping } = arrival;
         let refuse = |why: String, app_dispatch, facts, eventfd| {
             // Its core grants are of no use to anybody.
@@ -40,7 +43,7 @@ impl EventLoop {
     }
 
     /// Detaches an application; nothing when it is gone already.
-    pub(crate) fn detach(&mut self, app: AppId, reason: DetachReason, now: Nanos) {
+    pub(crate) fn detach(&mut self, app: AttachmentId, reason: DetachReason, now: Nanos) {
         if let Some(cores) = &mut self.cores {
             cores.remove(app, now, &mut self.dispatcher);
         }
@@ -58,7 +61,7 @@ impl EventLoop {
 
     /// Everybody out: the daemon ends.
     pub(crate) fn detach_all(&mut self, now: Nanos) {
-        let all: Vec<AppId> = self.dispatcher.apps().collect();
+        let all: Vec<AttachmentId> = self.dispatcher.apps().collect();
         for app in all {
             self.detach(app, DetachReason::DaemonEnds, now);
         }

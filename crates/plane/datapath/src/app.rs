@@ -10,7 +10,7 @@ mod egress;
 use std::fmt;
 use std::sync::Arc;
 
-use base::{FrameMeta, NO_FRAGMENT, Nanos};
+use base::{AppId, FrameMeta, NO_FRAGMENT, Nanos};
 use port::Stations;
 use shm::packets::{Delivery, FromApp, Packet, PacketQueue, PacketServer};
 use shm::{Frame, FramePool, ProtocolViolation};
@@ -32,16 +32,16 @@ const WAKES_AT_ONCE: u32 = 64;
 
 /// Names one attachment of one application; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AppId {
-    /// Position in the dispatcher's table; zero is the dispatcher's own workers.
-    pub(crate) index: u16,
+pub struct AttachmentId {
+    /// The application's position in the dispatcher's table; zero is the dispatcher's own workers.
+    pub(crate) app: AppId,
     /// Which use of that position.
     pub(crate) turn: u32,
 }
 
-impl AppId {
+impl AttachmentId {
     /// The dispatcher's own workers.
-    pub const OWN: Self = Self { index: 0, turn: 0 };
+    pub const OWN: Self = Self { app: AppId(0), turn: 0 };
 
     /// The id as one number, for people and logs: which attachment it was since the start.
     pub const fn number(self) -> u32 {
@@ -49,7 +49,7 @@ impl AppId {
     }
 }
 
-impl fmt::Display for AppId {
+impl fmt::Display for AttachmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.number())
     }

@@ -1,15 +1,23 @@
 //! All steerings of a dispatcher: its own workers' and each attached application's.
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use shm::FramePool;
 
-use crate::app::{AppDispatch, AppId, DetachReason};
+use crate::app::{AppDispatch, AttachmentId, DetachReason};
 use crate::counters::CounterWriter;
 use crate::dispatch_context::DispatchContext;
 use crate::steering::Steering;
 
 /// Applications at once, at most.
 pub const APPS_MAX: usize = 1024;
+
+/// The dispatcher's own workers.
+const OWN: AppId = AttachmentId::OWN.app;
+
+/// Where an application is in the table: the own workers are not in it.
+fn position(app: AppId) -> usize {
+    app.index() - 1
+}
 
 /// The dispatcher's own workers, and its applications.
 pub(crate) struct Apps {
@@ -18,10 +26,10 @@ pub(crate) struct Apps {
     pub(crate) hears_errors: bool,
     /// What the dispatcher counts, its own workers' packets included.
     pub(crate) counters: CounterWriter,
-    /// By index less one.
+    /// By [`position`].
     attached_apps: Vec<Option<Box<AppDispatch>>>,
-    /// Indexes of the applications that are there: the loops go over these.
-    present: Vec<u16>,
+    /// The applications that are there: the loops go over these.
+    present: Vec<AppId>,
     /// Who is first in the next round.
     first: usize,
     turns: u32,
@@ -41,34 +49,35 @@ impl Apps {
     }
 
     /// An id for one more application; `None` when there are [`APPS_MAX`].
-    pub(crate) fn next_id(&mut self) -> Option<AppId> {
+    pub(crate) fn next_id(&mut self) -> Option<AttachmentId> {
         let free =
             self.attached_apps.iter().position(Option::is_none).unwrap_or(self.attached_apps.len());
         if free == APPS_MAX {
             return None;
         }
         self.turns = self.turns.wrapping_add(1);
-        Some(AppId { index: free as u16 + 1, turn: self.turns })
+        Some(AttachmentId { app: AppId(free as u16 + 1), turn: self.turns })
     }
 
     pub(crate) fn insert(&mut self, app_dispatch: Box<AppDispatch>) {
-        let position = usize::from(app_dispatch.id.index) - 1;
+        let app = app_dispatch.id.app;
+        let position = position(app);
         if position == self.attached_apps.len() {
             self.attached_apps.push(None);
         }
         debug_assert!(self.attached_apps[position].is_none(), "`next_id` gave a free position");
-        self.present.push(app_dispatch.id.index);
+        self.present.push(app);
         self.attached_apps[position] = Some(app_dispatch);
     }
 
-    pub(crate) fn remove(&mut self, app: AppId) -> Option<Box<AppDispatch>> {
+    pub(crate) fn remove(&mut self, app: AttachmentId) -> Option<Box<AppDispatch>> {
         self.app_dispatch(app)?;
-        self.present.retain(|&index| index != app.index);
-        self.attached_apps[usize::from(app.index) - 1].take()
+        self.present.retain(|&other| other != app.app);
+        self.attached_apps[position(app.app)].take()
     }
 
-    pub(crate) fn app_dispatch(&self, app: AppId) -> Option<&AppDispatch> {
-        let position = usize::from(app.index).checked_sub(1)?;
+    pub(crate) fn app_dispatch(&self, app: AttachmentId) -> Option<&AppDispatch> {
+        let position = app.app.index().checked_sub(1)?;
         self.attached_apps.get(position)?.as_deref().filter(|app_dispatch| app_dispatch.id == app)
     }
 
@@ -79,33 +88,34 @@ impl Apps {
 
     /// The applications that are there.
     pub(crate) fn attached_apps(&self) -> impl Iterator<Item = &AppDispatch> {
-        self.present
-            .iter()
-            .filter_map(|&index| self.attached_apps[usize::from(index) - 1].as_deref())
+        self.present.iter().filter_map(|&app| self.attached_apps[position(app)].as_deref())
     }
 
     /// The first application that must go, and why.
-    pub(crate) fn next_fault(&self) -> Option<(AppId, DetachReason)> {
+    pub(crate) fn next_fault(&self) -> Option<(AttachmentId, DetachReason)> {
         self.attached_apps()
             .find_map(|app_dispatch| Some((app_dispatch.id, app_dispatch.steering.app()?.fault()?)))
     }
 
     /// The steering of an application; `None` when it is gone.
     #[inline]
-    pub(crate) fn steering(&self, app: AppId) -> Option<&Steering> {
-        match app.index {
-            0 => Some(&self.own),
+    pub(crate) fn steering(&self, app: AttachmentId) -> Option<&Steering> {
+        match app.app {
+            OWN => Some(&self.own),
             _ => self.app_dispatch(app).map(|app_dispatch| &app_dispatch.steering),
         }
     }
 
     /// The steering of an application with the counters that its packets move.
     #[inline]
-    pub(crate) fn parts(&mut self, app: AppId) -> Option<(&mut Steering, &mut CounterWriter)> {
-        match app.index {
-            0 => Some((&mut self.own, &mut self.counters)),
-            index => {
-                let app_dispatch = self.attached_apps.get_mut(usize::from(index) - 1)?.as_mut()?;
+    pub(crate) fn parts(
+        &mut self,
+        app: AttachmentId,
+    ) -> Option<(&mut Steering, &mut CounterWriter)> {
+        match app.app {
+            OWN => Some((&mut self.own, &mut self.counters)),
+            other => {
+                let app_dispatch = self.attached_apps.get_mut(position(other))?.as_mut()?;
                 (app_dispatch.id == app)
                     .then_some((&mut app_dispatch.steering, &mut app_dispatch.counters))
             }
@@ -115,8 +125,8 @@ impl Apps {
     /// Does something with each steering, the own workers' first.
     pub(crate) fn each_steering(&mut self, mut work: impl FnMut(&mut Steering)) {
         work(&mut self.own);
-        for &index in &self.present {
-            if let Some(app_dispatch) = &mut self.attached_apps[usize::from(index) - 1] {
+        for &app in &self.present {
+            if let Some(app_dispatch) = &mut self.attached_apps[position(app)] {
                 work(&mut app_dispatch.steering);
             }
         }
@@ -131,8 +141,8 @@ impl Apps {
         mut work: impl FnMut(&mut Steering, &mut DispatchContext<'_>),
     ) {
         work(&mut self.own, &mut DispatchContext { pool, counters: &mut self.counters, now });
-        for &index in &self.present {
-            if let Some(app_dispatch) = &mut self.attached_apps[usize::from(index) - 1] {
+        for &app in &self.present {
+            if let Some(app_dispatch) = &mut self.attached_apps[position(app)] {
                 let AppDispatch { steering, counters, .. } = &mut **app_dispatch;
                 work(steering, &mut DispatchContext { pool, counters, now });
             }
@@ -152,8 +162,8 @@ impl Apps {
         for turn in 0..all {
             let (steering, counters) = match (self.first + turn) % all {
                 0 => (&mut self.own, &mut self.counters),
-                position => {
-                    let index = usize::from(self.present[position - 1]) - 1;
+                place => {
+                    let index = position(self.present[place - 1]);
                     let Some(app_dispatch) = &mut self.attached_apps[index] else { continue };
                     (&mut app_dispatch.steering, &mut app_dispatch.counters)
                 }

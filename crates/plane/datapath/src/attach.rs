@@ -6,7 +6,7 @@ use base::Nanos;
 use port::Port;
 use shm::packets::PacketServer;
 
-use crate::app::{AppDispatch, AppId, DetachReason};
+use crate::app::{AppDispatch, AttachmentId, DetachReason};
 use crate::counters::CounterReader;
 use crate::dispatcher::Dispatcher;
 use crate::listeners::{Listener, Listeners, Taken};
@@ -40,7 +40,7 @@ impl<P: Port> Dispatcher<P> {
     pub fn attach(
         &mut self,
         mut app_dispatch: Box<AppDispatch>,
-    ) -> Result<AppId, (AttachRefused, Box<AppDispatch>)> {
+    ) -> Result<AttachmentId, (AttachRefused, Box<AppDispatch>)> {
         let Some(id) = self.apps.next_id() else {
             return Err((AttachRefused::TooMany, app_dispatch));
         };
@@ -59,7 +59,7 @@ impl<P: Port> Dispatcher<P> {
     /// there.
     pub fn detach(
         &mut self,
-        app: AppId,
+        app: AttachmentId,
         reason: DetachReason,
         now: Nanos,
     ) -> Option<Box<AppDispatch>> {
@@ -70,35 +70,35 @@ impl<P: Port> Dispatcher<P> {
     }
 
     /// An application that must be detached, and why. To be asked after each step.
-    pub fn next_fault(&self) -> Option<(AppId, DetachReason)> {
+    pub fn next_fault(&self) -> Option<(AttachmentId, DetachReason)> {
         self.apps.next_fault()
     }
 
     /// The attached applications.
-    pub fn apps(&self) -> impl Iterator<Item = AppId> {
+    pub fn apps(&self) -> impl Iterator<Item = AttachmentId> {
         self.apps.attached_apps().map(|app_dispatch| app_dispatch.id)
     }
 
     /// Tables, hand-overs, policy of an application.
-    pub fn steering_of(&self, app: AppId) -> Option<&Steering> {
+    pub fn steering_of(&self, app: AttachmentId) -> Option<&Steering> {
         self.apps.steering(app)
     }
 
     /// The same, to be instructed.
-    pub fn steering_of_mut(&mut self, app: AppId) -> Option<&mut Steering> {
+    pub fn steering_of_mut(&mut self, app: AttachmentId) -> Option<&mut Steering> {
         self.apps.parts(app).map(|(steering, _)| steering)
     }
 
     /// What is counted for an application.
-    pub fn counters_of(&self, app: AppId) -> Option<CounterReader> {
+    pub fn counters_of(&self, app: AttachmentId) -> Option<CounterReader> {
         match app {
-            AppId::OWN => Some(self.counters()),
+            AttachmentId::OWN => Some(self.counters()),
             app => self.apps.app_dispatch(app).map(|app_dispatch| app_dispatch.counters.reader()),
         }
     }
 
     /// The memory of an application.
-    pub fn memory_of(&self, app: AppId) -> Option<&PacketServer> {
+    pub fn memory_of(&self, app: AttachmentId) -> Option<&PacketServer> {
         self.apps.app_dispatch(app)?.steering.app().map(|side| side.server())
     }
 

@@ -12,7 +12,7 @@ use shm::{Consumer, Frame, Producer, ring};
 use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Protocol};
 
-use crate::app::AppId;
+use crate::app::AttachmentId;
 use crate::listeners::Listeners;
 
 mod ends;
@@ -40,12 +40,12 @@ pub struct CaptureFilter {
     /// One of its two ports.
     pub port: Option<u16>,
     /// Whose it is.
-    pub app: Option<AppId>,
+    pub app: Option<AttachmentId>,
 }
 
 impl CaptureFilter {
     /// Whether a packet meets it; `inward` is its flow as received packets have it.
-    fn takes(&self, inward: &FlowKey, owner: Option<AppId>) -> bool {
+    fn takes(&self, inward: &FlowKey, owner: Option<AttachmentId>) -> bool {
         let ends = [inward.source(), inward.destination()];
         self.host.is_none_or(|host| ends.iter().any(|end| end.ip() == host))
             && self.port.is_none_or(|port| ends.iter().any(|end| end.port() == port))
@@ -169,7 +169,7 @@ pub fn capture(filter: CaptureFilter, snaplen: usize) -> (Box<CaptureTap>, Captu
 
 impl CaptureTap {
     /// Only packets of this application from now on.
-    pub fn restrict_to(&mut self, app: AppId) {
+    pub fn restrict_to(&mut self, app: AttachmentId) {
         self.filter.app = Some(app);
     }
 
@@ -252,7 +252,7 @@ impl Captures {
     fn note(
         &mut self,
         inward: &FlowKey,
-        owner: Option<AppId>,
+        owner: Option<AttachmentId>,
         mut note: impl FnMut(&mut CaptureTap),
     ) {
         for (_, tap) in &mut self.taps {

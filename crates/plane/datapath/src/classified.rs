@@ -2,13 +2,13 @@
 
 use wire::{FlowKey, Malformed, NotOurs};
 
-use crate::app::AppId;
+use crate::app::AttachmentId;
 
 /// What a frame of the batch in hand is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Classified {
     /// A packet for somebody here.
-    Flow(FlowKey, AppId),
+    Flow(FlowKey, AttachmentId),
     /// Of a flow, and nobody here listens for it.
     NotListening,
     /// For somebody here, and damaged.

@@ -5,7 +5,7 @@ use port::{LinkChecksums, Port};
 use wire::icmp::ErrorMessage;
 use wire::{Flow, NotOurs, Outcome, checksum};
 
-use crate::app::AppId;
+use crate::app::AttachmentId;
 use crate::classified::Classified;
 use crate::dispatcher::{Dispatcher, DispatcherPort};
 
@@ -64,8 +64,10 @@ impl<P: Port> Dispatcher<P> {
                 Outcome::NotOurs(NotOurs::IcmpError) if apps.hears_errors => {
                     let error = ErrorMessage::parse(frame.bytes());
                     // Only our own workers know what to do with one.
-                    let error = error.filter(|it| listeners.owner(&it.key) == Some(AppId::OWN));
-                    let owner = error.and_then(|error| Some((error, apps.steering(AppId::OWN)?)));
+                    let error =
+                        error.filter(|it| listeners.owner(&it.key) == Some(AttachmentId::OWN));
+                    let owner =
+                        error.and_then(|error| Some((error, apps.steering(AttachmentId::OWN)?)));
                     let Some((error, steering)) = owner else {
                         classified.push(Classified::NotOurs(NotOurs::IcmpError));
                         continue;
@@ -77,7 +79,7 @@ impl<P: Port> Dispatcher<P> {
                     meta.flow_hash = hash;
                     meta.group = steering.group_of(hash, || error.key.id());
                     (meta.l3_offset, meta.l4_offset) = (error.l3_offset, error.l4_offset);
-                    Classified::Flow(error.key, AppId::OWN)
+                    Classified::Flow(error.key, AttachmentId::OWN)
                 }
                 Outcome::NotOurs(reason) => Classified::NotOurs(reason),
                 Outcome::Malformed(reason) => Classified::Malformed(reason),

@@ -22,13 +22,13 @@ mod suspect;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use policy::cores::{AppTerms, Class, CoresControl, CoresPlan, CoresRefused, CoresSample, Table};
 use port::Port;
 use shm::ReadySet;
 use shm::packets::CoreGrantBits;
 
-use crate::app::AppId;
+use crate::app::AttachmentId;
 use crate::dispatcher::Dispatcher;
 use crate::rate_limit::RateLimit;
 
@@ -81,7 +81,7 @@ pub struct CoreAllocator {
     /// Workers of batch jobs.
     jobs: usize,
     /// Of applications that named a thread that is not theirs, or whose thread has ended.
-    strays: Vec<AppId>,
+    strays: Vec<AttachmentId>,
     sample: CoresSample,
     plan: CoresPlan,
     /// What came of a core that somebody gave back.
@@ -95,7 +95,7 @@ pub struct CoreAllocator {
 
 /// An application whose workers are kept.
 struct Kept {
-    app: AppId,
+    app: AttachmentId,
     slots: Vec<SlotId>,
     bits: Option<CoreGrantBits>,
     /// Looks at its core grants that found nothing new.
@@ -115,8 +115,8 @@ impl Kept {
 }
 
 /// An application's number in the core control: its place in the dispatcher's table.
-pub(crate) fn cores_id(app: AppId) -> policy::cores::AppId {
-    policy::cores::AppId(app.index)
+pub(crate) fn cores_id(attachment: AttachmentId) -> AppId {
+    attachment.app
 }
 
 impl CoreAllocator {
@@ -159,7 +159,7 @@ impl CoreAllocator {
     /// The terms cannot be kept.
     pub fn add<P: Port>(
         &mut self,
-        app: AppId,
+        app: AttachmentId,
         terms: CoreTerms,
         workers: Vec<GrantedWorker>,
         bits: Option<CoreGrantBits>,
@@ -216,7 +216,7 @@ impl CoreAllocator {
     /// again.
     pub fn remove<P: Port>(
         &mut self,
-        app: AppId,
+        app: AttachmentId,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
@@ -285,7 +285,7 @@ impl CoreAllocator {
     }
 
     /// An application that has to go because its threads are not what it says.
-    pub fn next_stray(&mut self) -> Option<AppId> {
+    pub fn next_stray(&mut self) -> Option<AttachmentId> {
         self.strays.pop()
     }
 
@@ -312,7 +312,7 @@ impl CoreAllocator {
     }
 
     /// What has happened, to all and to one application.
-    pub fn counts(&self, app: Option<AppId>) -> CoreCounts {
+    pub fn counts(&self, app: Option<AttachmentId>) -> CoreCounts {
         match app {
             None => self.counts,
             Some(app) => {
@@ -324,7 +324,7 @@ impl CoreAllocator {
 
     /// The applications that are kept, with what each may have, how many cores it has, and how long
     /// its oldest item had waited at the last look.
-    pub fn kept(&self) -> impl Iterator<Item = (AppId, &policy::cores::App, Nanos)> {
+    pub fn kept(&self) -> impl Iterator<Item = (AttachmentId, &policy::cores::App, Nanos)> {
         self.kept.iter().filter_map(|kept| {
             let slots = kept.slots.iter().filter_map(|slot| self.slots[slot.index()].as_ref());
             let oldest = slots.filter(|of| of.standing.holds()).map(|of| of.oldest).max();
@@ -334,7 +334,7 @@ impl CoreAllocator {
     }
 
     /// Whose worker it is that the core control knows by this number, and which.
-    pub fn owner(&self, worker: WorkerId) -> Option<(AppId, WorkerId)> {
+    pub fn owner(&self, worker: WorkerId) -> Option<(AttachmentId, WorkerId)> {
         let slot = self.slots.get(worker.index())?.as_ref()?;
         Some((slot.app, slot.worker))
     }

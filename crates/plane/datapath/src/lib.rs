@@ -39,7 +39,7 @@ mod transmit;
 mod worker;
 mod worker_queue;
 
-pub use app::{AppDispatch, AppId, AppLimits, DetachReason, Egress, NewApp};
+pub use app::{AppDispatch, AppLimits, AttachmentId, DetachReason, Egress, NewApp};
 pub use apps::APPS_MAX;
 pub use attach::AttachRefused;
 pub use capture::{

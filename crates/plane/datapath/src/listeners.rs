@@ -10,7 +10,7 @@ use std::str::FromStr;
 use shm::Frame;
 use wire::{FlowKey, NotOurs, Protocol, arp, icmp};
 
-use crate::app::AppId;
+use crate::app::AttachmentId;
 
 /// One address and port that is served. An unspecified address means every one of the host's; port
 /// zero means every port.
@@ -44,7 +44,7 @@ pub struct Listeners {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     listener: Listener,
-    app: AppId,
+    app: AttachmentId,
     /// The next of the same chain.
     next: u16,
 }
@@ -66,7 +66,7 @@ impl Listeners {
             serve_rest: false,
         };
         for listener in listeners {
-            all.insert(listener, AppId::OWN);
+            all.insert(listener, AttachmentId::OWN);
         }
         all
     }
@@ -86,7 +86,7 @@ impl Listeners {
     ///
     /// # Errors
     /// Somebody has one of them already, wholly or in part, or there are too many.
-    pub fn add(&mut self, app: AppId, listeners: &[Listener]) -> Result<(), Taken> {
+    pub fn add(&mut self, app: AttachmentId, listeners: &[Listener]) -> Result<(), Taken> {
         if self.listeners.len() + listeners.len() > LISTENERS_MAX {
             return Err(Taken::TooMany);
         }
@@ -109,14 +109,14 @@ impl Listeners {
     /// An application has one of them, wholly or in part, or there are too many.
     pub fn replace_own(&mut self, listeners: &[Listener]) -> Result<(), Taken> {
         let mut replaced = self.clone();
-        replaced.remove(AppId::OWN);
-        replaced.add(AppId::OWN, listeners)?;
+        replaced.remove(AttachmentId::OWN);
+        replaced.add(AttachmentId::OWN, listeners)?;
         *self = replaced;
         Ok(())
     }
 
     /// Forgets everything that an application listens on.
-    pub fn remove(&mut self, app: AppId) {
+    pub fn remove(&mut self, app: AttachmentId) {
         let left = std::mem::take(&mut self.listeners);
         for ports in &mut self.by_port {
             for entry in &left {
@@ -129,7 +129,7 @@ impl Listeners {
         }
     }
 
-    fn insert(&mut self, listener: Listener, app: AppId) {
+    fn insert(&mut self, listener: Listener, app: AttachmentId) {
         let index = self.listeners.len() as u16;
         let port = listener.address.port();
         let first = match port {
@@ -142,13 +142,13 @@ impl Listeners {
 
     /// Who serves this flow, if anybody.
     #[inline]
-    pub fn owner(&self, key: &FlowKey) -> Option<AppId> {
+    pub fn owner(&self, key: &FlowKey) -> Option<AttachmentId> {
         let destination = key.destination();
         let first = self.by_port[which(key.protocol())][usize::from(destination.port())];
         if let Some(app) = self.in_chain(first, key.protocol(), destination.ip()) {
             return Some(app);
         }
-        let rest = self.serve_rest.then_some(AppId::OWN);
+        let rest = self.serve_rest.then_some(AttachmentId::OWN);
         if self.every_port == NONE {
             return rest;
         }
@@ -156,7 +156,12 @@ impl Listeners {
     }
 
     #[inline]
-    fn in_chain(&self, first: u16, protocol: Protocol, destination: IpAddr) -> Option<AppId> {
+    fn in_chain(
+        &self,
+        first: u16,
+        protocol: Protocol,
+        destination: IpAddr,
+    ) -> Option<AttachmentId> {
         let mut index = first;
         while let Some(entry) = self.listeners.get(usize::from(index)) {
             if entry.listener.protocol == protocol
@@ -295,6 +300,8 @@ impl std::error::Error for ListenerError {}
 
 #[cfg(test)]
 mod tests {
+    use base::AppId;
+
     use super::*;
 
     fn key(protocol: Protocol, destination: &str) -> FlowKey {
@@ -327,7 +334,7 @@ mod tests {
     #[test]
     fn each_application_gets_only_its_own_and_what_it_leaves_is_free_again() {
         let parse = |text: &str| text.parse::<Listener>().expect("the test writes a listener");
-        let [web, cache] = [1, 2].map(|index| AppId { index, turn: 1 });
+        let [web, cache] = [1, 2].map(|app| AttachmentId { app: AppId(app), turn: 1 });
         let mut listeners = Listeners::new(vec![parse("udp:10.0.0.2:7")]);
         listeners.add(web, &[parse("tcp:10.0.0.2:80"), parse("udp:0.0.0.0:53")]).expect("free");
         listeners.add(cache, &[parse("tcp:10.0.0.2:6379")]).expect("free");
@@ -335,7 +342,7 @@ mod tests {
         assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:80"), Some(web));
         assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:6379"), Some(cache));
         assert_eq!(owner(&listeners, Protocol::Udp, "10.9.9.9:53"), Some(web));
-        assert_eq!(owner(&listeners, Protocol::Udp, "10.0.0.2:7"), Some(AppId::OWN));
+        assert_eq!(owner(&listeners, Protocol::Udp, "10.0.0.2:7"), Some(AttachmentId::OWN));
         for wanted in ["udp:10.0.0.2:7", "udp:10.0.0.2:53", "udp:10.0.0.2:0", "tcp:0.0.0.0:80"] {
             let error = listeners.add(cache, &[parse("udp:10.0.0.2:9"), parse(wanted)]);
             let error = error.expect_err(wanted).to_string();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use base::AppId;
 use shm::sockets::SocketServer;
 use tcp::Algorithm;
 
@@ -21,7 +22,7 @@ pub trait Notifier: Send + Sync {
 /// An application with sockets, as workers see it.
 pub struct AppSockets {
     /// A small number that no other living application has.
-    pub app: u16,
+    pub app: AppId,
     /// The user whose program it is: what a worker does in a turn is shared among users first.
     pub user: u32,
     /// What accepted connections' entries name.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use shm::sockets::RingMemory;
 
 use crate::app_sockets::AppSockets;
@@ -13,7 +13,7 @@ use crate::app_sockets::AppSockets;
 #[derive(Debug)]
 pub struct Eviction {
     /// Whose connections.
-    pub app: u16,
+    pub app: AppId,
     /// Connections that were not read from for this long.
     pub idle: Nanos,
     /// Bytes of rings that are still to be taken.
@@ -22,7 +22,7 @@ pub struct Eviction {
 
 impl Eviction {
     /// Rings of at least `bytes` bytes together, as far as there are any.
-    pub fn new(app: u16, idle: Nanos, bytes: u64) -> Self {
+    pub fn new(app: AppId, idle: Nanos, bytes: u64) -> Self {
         Self { app, idle, bytes: AtomicU64::new(bytes) }
     }
 

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use tcp::{Engine, Event, FlowId, Output};
 
 use crate::app_sockets::AppSockets;
@@ -65,7 +65,7 @@ const QUANTUM: usize = 32;
 pub(crate) const COMMANDS: usize = 32;
 
 /// A socket: the application's number, its slot, the generation.
-type SocketKey = (u16, u32, u32);
+type SocketKey = (AppId, u32, u32);
 
 /// Everything a worker knows about sockets.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(crate) struct Sockets {
     /// By number.
     clients: Vec<Option<Box<Client>>>,
     /// By flow number: whose it is.
-    by_flow: Vec<Option<(u16, u32)>>,
+    by_flow: Vec<Option<(AppId, u32)>>,
     bound: AllBound,
     /// Connections opened here that have no socket and are not over: what is to be said then.
     orphans: BTreeMap<FlowId, SocketKey>,
@@ -89,9 +89,9 @@ pub(crate) struct Sockets {
     /// Where first packets may come from.
     sources: Option<Arc<Sources>>,
     /// Programs with marked slots that wait for their turn.
-    ready: Rounds<u16>,
+    ready: Rounds<AppId>,
     /// Sockets to be shown at the end of the turn.
-    touched: Vec<(u16, u32)>,
+    touched: Vec<(AppId, u32)>,
     /// What waits for a moment.
     paced: Paced,
     /// Applications were told something since they last said something.
@@ -214,7 +214,7 @@ impl Sockets {
             let looks = self.look_at(app, left.min(QUANTUM), engine, rings, now, out);
             left = left.saturating_sub(looks.max(1));
             has_acted |= looks > 0;
-            let Some(client) = self.clients[usize::from(app)].as_deref_mut() else { continue };
+            let Some(client) = self.clients[app.index()].as_deref_mut() else { continue };
             let has_more = client.rests_until(now).is_none()
                 && client.ready_bits(u32::from(self.me.0)).is_some_and(|bits| !bits.is_empty());
             client.is_queued = has_more;
@@ -245,7 +245,7 @@ impl Sockets {
     /// Drains up to about `most` marked slots of a program; how many.
     fn look_at<O: Output>(
         &mut self,
-        app: u16,
+        app: AppId,
         most: usize,
         engine: &mut Engine,
         rings: &mut Rings,
@@ -253,8 +253,7 @@ impl Sockets {
         out: &mut O,
     ) -> usize {
         let mut marked = arrayvec::ArrayVec::<u32, { QUANTUM + 64 }>::new();
-        let Some(client) = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut)
-        else {
+        let Some(client) = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut) else {
             return 0;
         };
         let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) else {
@@ -268,7 +267,7 @@ impl Sockets {
         }
         self.stats.looks += looks as u64;
         self.stats.looks_barren += looks as u64 - news;
-        if let Some(client) = self.clients[usize::from(app)].as_deref_mut() {
+        if let Some(client) = self.clients[app.index()].as_deref_mut() {
             client.has_looked(news > 0 || looks == 0, now);
             if let Some(due) = client.rests_until(now) {
                 self.paced.wake_at(due);
@@ -277,31 +276,31 @@ impl Sockets {
         looks
     }
 
-    fn client(&self, app: u16) -> Option<&Client> {
-        self.clients.get(usize::from(app))?.as_deref()
+    fn client(&self, app: AppId) -> Option<&Client> {
+        self.clients.get(app.index())?.as_deref()
     }
 
-    fn conn(&mut self, app: u16, slot: u32) -> Option<(&mut Conn, &Arc<AppSockets>)> {
-        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
+    fn conn(&mut self, app: AppId, slot: u32) -> Option<(&mut Conn, &Arc<AppSockets>)> {
+        let client = self.clients.get_mut(app.index())?.as_deref_mut()?;
         let conn = client.conns.get_mut(slot as usize)?.as_mut()?;
         Some((conn, &client.streams))
     }
 
-    fn take_conn(&mut self, app: u16, slot: u32) -> Option<Conn> {
-        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
+    fn take_conn(&mut self, app: AppId, slot: u32) -> Option<Conn> {
+        let client = self.clients.get_mut(app.index())?.as_deref_mut()?;
         let conn = client.conns.get_mut(slot as usize)?.take()?;
         self.stats.traces.ended(conn.trace);
         Some(conn)
     }
 
-    fn insert(&mut self, app: u16, slot: u32, conn: Conn) {
+    fn insert(&mut self, app: AppId, slot: u32, conn: Conn) {
         if let Some(flow) = conn.flow {
             if self.by_flow.len() <= flow.index() {
                 self.by_flow.resize(flow.index() + 1, None);
             }
             self.by_flow[flow.index()] = Some((app, slot));
         }
-        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
         if client.conns.len() <= slot as usize {
             client.conns.resize_with(slot as usize + 1, || None);
@@ -314,20 +313,20 @@ impl Sockets {
     }
 
     /// Whose a flow is. When it is over and that was not heard yet, its number may be another's.
-    fn owner(&self, flow: FlowId) -> Option<(u16, u32)> {
+    fn owner(&self, flow: FlowId) -> Option<(AppId, u32)> {
         let (app, slot) = self.by_flow.get(flow.index()).copied().flatten()?;
         let conn = self.client(app)?.conns.get(slot as usize)?.as_ref()?;
         (conn.flow == Some(flow)).then_some((app, slot))
     }
 
     /// A flow is nobody's any more, unless its number is another flow's by now.
-    fn disown(&mut self, flow: FlowId) -> Option<(u16, u32)> {
+    fn disown(&mut self, flow: FlowId) -> Option<(AppId, u32)> {
         let owner = self.owner(flow)?;
         self.by_flow[flow.index()] = None;
         Some(owner)
     }
 
-    fn touch(&mut self, app: u16, slot: u32) {
+    fn touch(&mut self, app: AppId, slot: u32) {
         if let Some((conn, _)) = self.conn(app, slot)
             && !std::mem::replace(&mut conn.is_touched, true)
         {

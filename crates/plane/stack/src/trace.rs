@@ -6,14 +6,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::Nanos;
+use base::{AppId, Nanos};
 
 /// A request whose answer is on its way: the moments that it passed, in CLOCK_MONOTONIC, each at or
 /// after the one before. What the program's library wrote down was held against them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Whose.
-    pub app: u16,
+    pub app: AppId,
     /// Its last packet was taken from a port.
     pub received: Nanos,
     /// The worker that serves the connection took it up.

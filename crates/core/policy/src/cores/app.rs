@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use super::{AppId, CoreId};
+use super::{APP_LIMIT, CoreId};
 use crate::number;
 
 /// The terms on which an application gets cores.
@@ -13,6 +13,7 @@ use crate::number;
 #[serde(deny_unknown_fields)]
 pub struct AppTerms {
     /// Which.
+    #[serde(with = "number::app")]
     pub id: AppId,
     /// Cores that it gets whenever it asks, if need be from others that have more than theirs.
     pub guaranteed: u16,
@@ -87,7 +88,7 @@ impl fmt::Display for CoresRefused {
                 CoreId::COUNT_MAX
             ),
             Self::AppId(app) => {
-                write!(f, "application {app} is not possible: ids end at {}", AppId::LIMIT - 1)
+                write!(f, "application {app} is not possible: ids end at {}", APP_LIMIT - 1)
             }
             Self::AppTaken(app) => {
                 write!(f, "application {app} is there already: detach it, or use another id")

@@ -1,9 +1,7 @@
 //! Who wants one core more, and who could do with one less, in one tick: each application once.
 //! And which workers are to have flows, where the policy decides that.
 
-use base::WorkerId;
-
-use super::AppId;
+use base::{AppId, WorkerId};
 
 /// The wishes of one tick, in the order in which they were made.
 #[derive(Clone, Debug, Default)]

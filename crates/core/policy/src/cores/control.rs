@@ -5,7 +5,7 @@
 //! [`CoresControl::worker_gone`]; so is a grant that the worker gives back by itself. Every call
 //! replaces what the plan held, and what it holds then is carried out before the next call.
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::app::{AppTerms, Class, CoresRefused};
@@ -14,7 +14,7 @@ use super::plan::{CoresPlan, Hold};
 use super::record::{CoresRecorder, What};
 use super::sample::CoresSample;
 use super::table::{Freed, Table};
-use super::{Allocate, AppId, Asks, CoreId};
+use super::{Allocate, Asks, CoreId};
 use crate::number;
 
 /// What is the same for every policy.

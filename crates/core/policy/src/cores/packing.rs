@@ -14,13 +14,13 @@
 
 mod load;
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::app::Class;
 use super::sample::{BusyWorker, CoresSample};
 use super::table::{App, Table};
-use super::{Allocate, AppId, Asks, Saved, SavedAllocate};
+use super::{Allocate, Asks, Saved, SavedAllocate};
 use crate::number;
 use load::{Load, Work};
 
@@ -80,6 +80,7 @@ enum Stage {
 #[serde(deny_unknown_fields)]
 pub(super) struct Figures {
     workers: Vec<(u16, Seen)>,
+    #[serde(with = "number::by_app")]
     apps: Vec<(AppId, Load)>,
 }
 

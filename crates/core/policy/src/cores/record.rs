@@ -21,6 +21,7 @@ mod line;
 mod replay;
 mod write;
 
+use base::AppId;
 use serde::{Deserialize, Serialize};
 
 use super::app::AppTerms;
@@ -30,7 +31,8 @@ use super::interval::Interval;
 use super::plan::CoresPlan;
 use super::sample::CoresSample;
 use super::table::{SavedTable, Table};
-use super::{Allocate, AppId, SavedAllocate};
+use super::{Allocate, SavedAllocate};
+use crate::number;
 use crate::record::Buffers;
 
 pub use event::CoresEvent;
@@ -51,6 +53,7 @@ pub struct CoresSnapshot {
     table: SavedTable,
     interval: Interval,
     tick: u64,
+    #[serde(with = "number::apps")]
     unserved: Vec<AppId>,
 }
 

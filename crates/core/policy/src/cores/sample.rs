@@ -1,10 +1,9 @@
 //! What the shell has measured since the last tick: active workers only, so that idle ones are
 //! free.
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use super::AppId;
 use crate::number;
 
 /// All active workers at one control tick.
@@ -25,7 +24,7 @@ pub struct CoresSample {
     pub busy: Vec<BusyWorker>,
     /// Applications that want a core though no running worker shows it: a parked worker has a
     /// packet or a timer that is due; a batch job always.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "number::apps")]
     pub waiting: Vec<AppId>,
 }
 

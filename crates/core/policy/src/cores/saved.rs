@@ -1,9 +1,10 @@
 //! All that a policy remembers, as data: a recording begins with it.
 
+use base::{AppId, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use super::{Allocate, AppId, packing, queue_delay, static_set, utilisation};
-use base::WorkerId;
+use super::{Allocate, packing, queue_delay, static_set, utilisation};
+use crate::number;
 
 /// A policy with all that it remembers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,7 @@ pub(super) enum Saved {
     Packing(packing::Figures),
     Utilisation(utilisation::Figures),
     StaticSet {
+        #[serde(with = "number::apps")]
         filling: Vec<AppId>,
         has_begun: bool,
     },

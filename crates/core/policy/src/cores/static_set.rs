@@ -3,12 +3,12 @@
 //! The baseline. A core is given when its application comes; one whose worker parked stays with the
 //! application, since nobody else may have it, and is given again as soon as anything waits.
 
-use base::WorkerId;
+use base::{AppId, WorkerId};
 
 use super::app::AppTerms;
 use super::sample::CoresSample;
 use super::table::Table;
-use super::{Allocate, AppId, Asks, Saved, SavedAllocate};
+use super::{Allocate, Asks, Saved, SavedAllocate};
 
 /// Which applications have had all their cores once.
 #[derive(Clone, Debug, Default)]

@@ -8,11 +8,11 @@ mod pick;
 mod saved;
 mod steps;
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 
 use super::app::{AppTerms, Class, CoresRefused};
 use super::idle::IdleList;
-use super::{AppId, CoreId};
+use super::{APP_LIMIT, CoreId};
 
 pub(super) use saved::SavedTable;
 pub(super) use steps::Freed;
@@ -187,7 +187,7 @@ impl Table {
     ) -> Result<(), CoresRefused> {
         let AppTerms { id, guaranteed, burst, class, .. } = terms;
         let left = self.cores.len() - self.guaranteed;
-        if id.0 >= AppId::LIMIT {
+        if id.0 >= APP_LIMIT {
             return Err(CoresRefused::AppId(id));
         } else if self.app(id).is_some() {
             return Err(CoresRefused::AppTaken(id));

@@ -5,12 +5,13 @@
 //! 0.25, so that the one is never followed by the other at the same load. After each change the
 //! average begins anew and ten looks pass before the next.
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::sample::CoresSample;
 use super::table::Table;
-use super::{Allocate, AppId, Asks, Saved, SavedAllocate};
+use super::{Allocate, Asks, Saved, SavedAllocate};
+use crate::number;
 
 /// From look to look.
 const LOOK: Nanos = Nanos::from_millis(10);
@@ -65,6 +66,7 @@ pub(super) struct Figures {
     next_look: u64,
     last_look: u64,
     idle: Vec<(u16, u64)>,
+    #[serde(with = "number::by_app")]
     apps: Vec<(AppId, Average)>,
 }
 

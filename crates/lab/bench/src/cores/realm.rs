@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::{Nanos, WorkerId};
 use datapath::cores::{CoreAllocator, CoreTerms, GrantedWorker, Hands, SlotId};
 use datapath::{
-    AppDispatch, AppId, AppLimits, Egress, Listener, Listeners, MigrateConfig, NewApp,
+    AppDispatch, AppLimits, AttachmentId, Egress, Listener, Listeners, MigrateConfig, NewApp,
     SteeringConfig, Wake,
 };
 use policy::cores::{Class, CoreId, CoresConfig, CoresControl};
@@ -60,7 +60,7 @@ pub(super) struct Realm {
 
 /// An application of the realm, as its process would be told of it.
 pub(super) struct Subject {
-    pub(super) id: AppId,
+    pub(super) id: AttachmentId,
     pub(super) slots: Vec<SlotId>,
     /// Where its packets go; none for a batch job.
     pub(super) destination: Option<SocketAddr>,

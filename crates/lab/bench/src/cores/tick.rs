@@ -6,9 +6,9 @@
 use std::io::PipeReader;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::{BURST, Nanos, WorkerId};
+use base::{AppId, BURST, Nanos, WorkerId};
 use datapath::cores::CoreEvent;
-use policy::cores::{AppId, AppTerms, BusyWorker, Class, CoresPlan, CoresSample, Progress};
+use policy::cores::{AppTerms, BusyWorker, Class, CoresPlan, CoresSample, Progress};
 use shm::CoreCommand;
 use shm::core_grant::CoreGrantTasks;
 use shm::packets::{Next, PacketEnd, PacketMemory};

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use attach::Peer;
 use base::Nanos;
 use calisto_client::{Batch, Worker};
-use datapath::AppId;
+use datapath::AttachmentId;
 use datapath::cores::CoreEvent;
 use policy::cores::Class;
 use sys::clock::{now, tsc};
@@ -48,7 +48,7 @@ struct Words {
 pub(super) struct Waiter {
     words: Arc<Words>,
     wait_mode: WaitMode,
-    app: AppId,
+    app: AttachmentId,
     packets: Packets,
     /// Closing it ends the attachment, and so the thread.
     peer: Option<Peer>,

@@ -1,7 +1,7 @@
 //! Cores: who gets one, who gives one back, and what becomes of the flows of those without.
 
-use base::{Nanos, WorkerId};
-use policy::cores::{AppId, BusyWorker, CoresPlan, Hold, Progress};
+use base::{AppId, Nanos, WorkerId};
+use policy::cores::{BusyWorker, CoresPlan, Hold, Progress};
 
 use super::app::App;
 use super::machine::{Event, Machine};

@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use load::Arrival;
 use policy::WorkerSample;
-use policy::cores::{
-    self, AppId, AppTerms, CoreId, CoresConfig, CoresControl, CoresPlan, CoresSample,
-};
+use policy::cores::{self, AppTerms, CoreId, CoresConfig, CoresControl, CoresPlan, CoresSample};
 use policy::sample::GROUPS_PER_STEP;
 
 use super::app::{App, AppPlan};

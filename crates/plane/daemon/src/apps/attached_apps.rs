@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::Nanos;
 use datapath::counters::CounterReader;
-use datapath::{AppDispatch as Remains, AppId, DetachReason, RateLimit};
+use datapath::{AppDispatch as Remains, AttachmentId, DetachReason, RateLimit};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use sys::eventfd::EventFd;
 
@@ -33,7 +33,7 @@ pub(crate) struct AttachedApps {
 
 /// An application that is here.
 pub(crate) struct AttachedApp {
-    pub(crate) id: AppId,
+    pub(crate) id: AttachmentId,
     pub(crate) facts: Facts,
     eventfd: Arc<EventFd>,
     needless: RateLimit,
@@ -45,7 +45,7 @@ pub(crate) struct AttachedApp {
 
 /// An application that is gone.
 pub(crate) struct Departed {
-    pub(crate) id: AppId,
+    pub(crate) id: AttachmentId,
     pub(crate) facts: Facts,
     pub(crate) reason: DetachReason,
     pub(crate) counters: CounterReader,
@@ -88,7 +88,7 @@ impl AttachedApps {
         }
     }
 
-    pub(crate) fn add(&mut self, id: AppId, facts: Facts, eventfd: Arc<EventFd>) {
+    pub(crate) fn add(&mut self, id: AttachmentId, facts: Facts, eventfd: Arc<EventFd>) {
         let data = EventData::new_u64(u64::from(id.number()));
         // Without it the application is heard when the loop wakes for other reasons.
         let _ = epoll::add(&self.doorbells, &*eventfd, data, EventFlags::IN | EventFlags::ET);
@@ -103,7 +103,12 @@ impl AttachedApps {
     }
 
     /// It is detached.
-    pub(crate) fn remove(&mut self, app: AppId, reason: DetachReason, remains: Box<Remains>) {
+    pub(crate) fn remove(
+        &mut self,
+        app: AttachmentId,
+        reason: DetachReason,
+        remains: Box<Remains>,
+    ) {
         let counters = remains.counters();
         let found = self.present.iter().position(|attached_app| attached_app.id == app);
         let uid = found.map(|at| self.present[at].facts.who.uid);
@@ -149,7 +154,7 @@ impl AttachedApps {
     }
 
     /// After a sleep: who rang, and whether it had anything to say.
-    pub(crate) fn heard(&mut self, now: Nanos, has_messages: impl Fn(AppId) -> bool) {
+    pub(crate) fn heard(&mut self, now: Nanos, has_messages: impl Fn(AttachmentId) -> bool) {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let no_wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(&self.doorbells, &mut events[..], Some(&no_wait)).unwrap_or(0);
@@ -224,7 +229,7 @@ mod tests {
     fn who_rings_for_nothing_too_often_is_not_heard_for_a_while_and_then_again() {
         let mut attached_apps = AttachedApps::new().expect("descriptors are left");
         let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
-        attached_apps.add(AppId::OWN, facts("loud"), Arc::clone(&doorbell));
+        attached_apps.add(AttachmentId::OWN, facts("loud"), Arc::clone(&doorbell));
         let now = Nanos::from_secs(1);
         let mut heard = 0;
         for _ in 0..500 {
@@ -245,7 +250,7 @@ mod tests {
     fn who_has_something_to_say_is_heard_however_often() {
         let mut attached_apps = AttachedApps::new().expect("descriptors are left");
         let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
-        attached_apps.add(AppId::OWN, facts("busy"), Arc::clone(&doorbell));
+        attached_apps.add(AttachmentId::OWN, facts("busy"), Arc::clone(&doorbell));
         for _ in 0..500 {
             doorbell.ring();
             assert!(wait_readable(attached_apps.as_fd(), Nanos::ZERO));
@@ -261,11 +266,11 @@ mod tests {
     fn an_application_is_found_by_number_or_by_a_name_of_its_own() {
         let mut attached_apps = AttachedApps::new().expect("descriptors are left");
         let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
-        attached_apps.add(AppId::OWN, facts("dns"), Arc::clone(&doorbell));
+        attached_apps.add(AttachmentId::OWN, facts("dns"), Arc::clone(&doorbell));
         assert!(attached_apps.find("dns").is_ok());
-        assert!(attached_apps.find(&AppId::OWN.number().to_string()).is_ok());
+        assert!(attached_apps.find(&AttachmentId::OWN.number().to_string()).is_ok());
         assert!(attached_apps.find("web").is_err_and(|why| why.contains("calisto apps")));
-        attached_apps.add(AppId::OWN, facts("dns"), doorbell);
+        attached_apps.add(AttachmentId::OWN, facts("dns"), doorbell);
         assert!(attached_apps.find("dns").is_err_and(|why| why.contains("several")));
     }
 }

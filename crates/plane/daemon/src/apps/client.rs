@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 use attach::{Detached, Peer, ToApp, ToDaemon};
-use datapath::{AppId, DetachReason};
+use datapath::{AttachmentId, DetachReason};
 use port::xdp::Destination;
 use sys::pidfd::PidFd;
 
@@ -45,7 +45,7 @@ pub(super) struct Membership {
 
 /// The application of a connection.
 pub(super) struct App {
-    pub(super) id: AppId,
+    pub(super) id: AttachmentId,
     pub(super) process: Option<PidFd>,
     pub(super) destinations: Vec<Destination>,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender};
 
 use admin::{Command, ReplyBody};
-use datapath::{AppDispatch, AppId, DetachReason, Listener};
+use datapath::{AppDispatch, AttachmentId, DetachReason, Listener};
 use sys::eventfd::EventFd;
 
 use crate::admin_clients::ClientId;
@@ -15,7 +15,7 @@ use crate::changes::AttachChange;
 pub(crate) enum Notice {
     /// It has detached an application.
     Detached {
-        app: AppId,
+        app: AttachmentId,
         /// Whose it was, where that is known.
         uid: Option<u32>,
         reason: DetachReason,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use admin::{Command, ReplyBody};
 use attach::{Received, ToApp, ToDaemon};
-use base::Nanos;
+use base::{AppId, Nanos};
 use datapath::DetachReason;
 use sys::clock;
 use sys::pidfd::PidFd;
@@ -27,7 +27,7 @@ pub(crate) const GIVEN_BYTES_MAX: u32 = 32 << 20;
 struct Members<'a>(&'a [Client]);
 
 impl Members<'_> {
-    fn of(&self, app: u16, pid: u32) -> impl DoubleEndedIterator<Item = (&Client, &Membership)> {
+    fn of(&self, app: AppId, pid: u32) -> impl DoubleEndedIterator<Item = (&Client, &Membership)> {
         let members = self.0.iter().filter_map(|client| Some((client, client.member.as_ref()?)));
         let is_its = move |member: &Member| member.pid() == pid && member.app() == app;
         members.filter(move |(_, membership)| is_its(&membership.member))
@@ -35,13 +35,13 @@ impl Members<'_> {
 }
 
 impl Processes for Members<'_> {
-    fn lives(&self, app: u16, pid: u32) -> bool {
+    fn lives(&self, app: AppId, pid: u32) -> bool {
         let members = self.of(app, pid);
         let mut processes = members.filter_map(|(_, membership)| membership.process.as_ref());
         processes.any(|process| !process.is_dead())
     }
 
-    fn give(&self, app: u16, pid: u32, cookie: u64, socket: BorrowedFd<'_>) -> bool {
+    fn give(&self, app: AppId, pid: u32, cookie: u64, socket: BorrowedFd<'_>) -> bool {
         // By its latest connection: an earlier one of the same number is another program's.
         self.of(app, pid).next_back().is_some_and(|(client, _)| {
             client.peer.send(&ToApp::Given { cookie }, &[socket]).unwrap_or(false)

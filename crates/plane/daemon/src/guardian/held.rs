@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use attach::{Peer, ToApp};
-use base::Nanos;
+use base::{AppId, Nanos};
 use port::xdp::{Take, XdpInterface, XdpRights};
 use rustix::process::Signal;
 use sys::pidfd::PidFd;
@@ -15,7 +15,7 @@ use super::message::{Kind, Message};
 /// An application.
 pub(super) struct App {
     key: u64,
-    pub(super) number: u16,
+    pub(super) number: AppId,
     pub(super) uid: u32,
     /// Its region, and the records of its connections.
     pub(super) memory: OwnedFd,
@@ -25,14 +25,14 @@ pub(super) struct App {
 /// A process of an application.
 pub(super) struct Member {
     key: u64,
-    app: u16,
+    app: AppId,
     pub(super) peer: Peer,
 }
 
 /// Where a poller of an application is woken.
 pub(super) struct Poller {
     key: u64,
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) number: u32,
     pub(super) pipe: OwnedFd,
 }
@@ -121,7 +121,7 @@ impl Held {
     }
 
     /// Those of an application: each process, as far as it has a number here.
-    pub(super) fn members_of(&self, app: u16) -> impl DoubleEndedIterator<Item = &Member> {
+    pub(super) fn members_of(&self, app: AppId) -> impl DoubleEndedIterator<Item = &Member> {
         self.members.iter().filter(move |member| member.app == app)
     }
 

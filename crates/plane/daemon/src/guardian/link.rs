@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use config::Config;
 use port::Opener;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -125,7 +125,7 @@ impl Guardian {
         let pid = std::process::id();
         let own = PidFd::open(pid)?;
         let beside: Vec<_> = [Some(own.as_fd()), lock.descriptor()].into_iter().flatten().collect();
-        let (key, app) = (pid.into(), config.confine.into());
+        let (key, app) = (pid.into(), AppId(config.confine.into()));
         let number = config.sockets.hang_ms.into();
         first.push((Message { key, app, number, ..Message::of(Kind::Begin) }, copied(&beside)?));
         let _ = self.0.first.set(first);
@@ -145,7 +145,7 @@ impl Guardian {
     pub(crate) fn hold(
         &self,
         kind: Kind,
-        app: u16,
+        app: AppId,
         number: u64,
         descriptors: &[BorrowedFd<'_>],
     ) -> Guarded {

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use base::AppId;
 use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -78,7 +79,7 @@ pub(super) struct Message {
     pub(super) kind: Kind,
     /// What it is called later, when it is no more.
     pub(super) key: u64,
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) number: u64,
     pub(super) text: String,
 }
@@ -86,11 +87,11 @@ pub(super) struct Message {
 impl Message {
     /// One without any numbers.
     pub(super) const fn of(kind: Kind) -> Self {
-        Self { kind, key: 0, app: 0, number: 0, text: String::new() }
+        Self { kind, key: 0, app: AppId(0), number: 0, text: String::new() }
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let numbers = [self.kind as u64, self.key, self.app.into(), self.number];
+        let numbers = [self.kind as u64, self.key, self.app.0.into(), self.number];
         let mut bytes = numbers.map(u64::to_le_bytes).as_flattened().to_vec();
         bytes.extend_from_slice(self.text.as_bytes());
         bytes
@@ -103,7 +104,7 @@ impl Message {
         Some(Self {
             kind: Kind::of_number(number(0))?,
             key: number(1),
-            app: u16::try_from(number(2)).ok()?,
+            app: AppId(u16::try_from(number(2)).ok()?),
             number: number(3),
             text: String::from_utf8(text.to_vec()).ok()?,
         })
@@ -176,7 +177,7 @@ mod tests {
         let message = Message {
             kind: Kind::Interface,
             key: u64::MAX,
-            app: 7,
+            app: AppId(7),
             number: 1 << 40,
             text: "veth0".to_owned(),
         };

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use attach::DetachReason;
+use base::AppId;
 use port::xdp::{Flow, Protocol};
 use shm::sockets::{Kind, SEIZED, Side, SlotOption, SlotState, SlotWords};
 use stack::{Heritage, Inherited, Notifier};
@@ -74,7 +75,7 @@ struct Standing {
 /// Wakes an application's sleepers.
 struct Ringer<'a> {
     held: &'a Held,
-    app: u16,
+    app: AppId,
 }
 
 impl Notifier for Ringer<'_> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::PortId;
+use base::{AppId, PortId};
 use config::Config;
 use port::PortSpec;
 use stack::CommandQueue;
@@ -53,7 +53,7 @@ impl Post {
         // name is taken. With fewer, ports are guarded for fewer connections.
         sys::open_files::raise();
         // No application has this number.
-        doorbells.add(0, Arc::clone(&self.workers_doorbell));
+        doorbells.add(AppId(0), Arc::clone(&self.workers_doorbell));
         let (mut links, mut names) = (Vec::new(), Vec::new());
         for (text, (dispatcher_port, id)) in
             config.ports.iter().zip(dispatcher.ports().iter().zip(0..))

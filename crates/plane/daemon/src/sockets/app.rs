@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use attach::{PeerCredentials, Profile};
+use base::AppId;
 use config::Tenant;
 use rustix::io::Errno;
 use shm::sockets::{Kind, Quota, SlotState, SlotWords, SocketServer, SocketSizes};
@@ -45,7 +46,7 @@ pub(super) struct App {
 
 /// What a new application is made from.
 pub(super) struct NewApp {
-    pub(super) number: u16,
+    pub(super) number: AppId,
     pub(super) region: u32,
     pub(super) name: String,
     pub(super) who: PeerCredentials,
@@ -143,7 +144,7 @@ impl App {
     }
 
     /// Its number.
-    pub(super) fn number(&self) -> u16 {
+    pub(super) fn number(&self) -> AppId {
         self.streams.app
     }
 
@@ -184,7 +185,7 @@ fn is_hidden(who: PeerCredentials) -> bool {
 
 /// One process of an application: a connection to the attach server.
 pub(crate) struct Member {
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) pid: u32,
     pub(super) uid: u32,
     /// Who it was when it connected, as the kernel tells.
@@ -196,7 +197,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(app: u16, who: PeerCredentials, region: u32) -> Self {
+    pub(super) fn new(app: AppId, who: PeerCredentials, region: u32) -> Self {
         let knows = BTreeSet::from([region]);
         let PeerCredentials { pid, uid, gid: _ } = who;
         Self { app, pid, uid, who, pollers: Vec::new(), may_map: knows.clone(), knows }
@@ -213,7 +214,7 @@ impl Member {
     }
 
     /// The application's number.
-    pub(crate) fn app(&self) -> u16 {
+    pub(crate) fn app(&self) -> AppId {
         self.app
     }
 }

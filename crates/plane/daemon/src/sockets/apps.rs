@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use config::Tenant;
 use datapath::DetachReason;
 use shm::sockets::{Budget, Quota};
@@ -25,9 +25,9 @@ const PROCESSES_MAX: usize = 16_384;
 
 /// The applications that are here, by number.
 pub(super) struct Apps {
-    here: BTreeMap<u16, App>,
+    here: BTreeMap<AppId, App>,
     /// Numbers that applications had, and until when they rest.
-    resting: BTreeMap<u16, Nanos>,
+    resting: BTreeMap<AppId, Nanos>,
     /// By user: the rate that its programs share.
     rates: BTreeMap<u32, Arc<Rate>>,
     /// By user: the memory and connections that its programs share. A quota lives as long as any
@@ -44,7 +44,7 @@ pub(super) struct Apps {
 
 /// An application that is here no more, and why.
 pub(crate) struct Gone {
-    pub(crate) app: u16,
+    pub(crate) app: AppId,
     pub(crate) name: String,
     pub(crate) uid: u32,
     pub(crate) reason: DetachReason,
@@ -76,7 +76,7 @@ impl Apps {
     }
 
     /// Whether the connection of a slot was reset because memory was short.
-    pub(super) fn has_evicted(&self, app: u16, slot: u32) -> bool {
+    pub(super) fn has_evicted(&self, app: AppId, slot: u32) -> bool {
         self.memory.has_evicted(app, slot)
     }
 
@@ -85,11 +85,11 @@ impl Apps {
         self.memory.next_deadline()
     }
 
-    pub(super) fn get(&self, number: u16) -> Option<&App> {
+    pub(super) fn get(&self, number: AppId) -> Option<&App> {
         self.here.get(&number)
     }
 
-    pub(super) fn get_mut(&mut self, number: u16) -> Option<&mut App> {
+    pub(super) fn get_mut(&mut self, number: AppId) -> Option<&mut App> {
         self.here.get_mut(&number)
     }
 
@@ -159,7 +159,12 @@ impl Apps {
     }
 
     /// Removes an application, remembers why, and lets its number rest.
-    pub(super) fn remove(&mut self, number: u16, reason: DetachReason, now: Nanos) -> Option<App> {
+    pub(super) fn remove(
+        &mut self,
+        number: AppId,
+        reason: DetachReason,
+        now: Nanos,
+    ) -> Option<App> {
         let app = self.here.remove(&number)?;
         self.resting.insert(number, now + NUMBER_RESTS);
         self.forget_rates(now);
@@ -182,10 +187,11 @@ impl Apps {
     }
 
     /// A number that no application has, and none had a moment ago.
-    pub(super) fn free_number(&mut self, now: Nanos) -> Option<u16> {
+    pub(super) fn free_number(&mut self, now: Nanos) -> Option<AppId> {
         self.resting.retain(|_, until| *until > now);
         // Zero is nobody's, so that a word that was never written names nobody.
         (1..u16::MAX)
+            .map(AppId)
             .find(|number| !self.here.contains_key(number) && !self.resting.contains_key(number))
     }
 

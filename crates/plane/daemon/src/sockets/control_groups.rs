@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use attach::FallbackReason;
-use base::Nanos;
+use base::{AppId, Nanos};
 use sys::SysError;
 use sys::control_group::{self, ControlGroups as Hierarchy};
 
@@ -92,7 +92,7 @@ impl ControlGroups {
     }
 
     /// Which of `processes` have come under such programs: application and process.
-    pub(super) fn newly_guarded(&mut self, processes: &[(u16, u32)], now: Nanos) -> Vec<u16> {
+    pub(super) fn newly_guarded(&mut self, processes: &[(AppId, u32)], now: Nanos) -> Vec<AppId> {
         self.look_at = now + LOOK_EVERY;
         if processes.is_empty() {
             return Vec::new();
@@ -101,7 +101,7 @@ impl ControlGroups {
         let first = self.turn % processes.len();
         self.turn = first + count;
         let meant = processes.iter().cycle().skip(first).take(count);
-        let mut guarded: Vec<u16> = meant
+        let mut guarded: Vec<AppId> = meant
             .filter(|(_, pid)| self.has_filters(*pid, now) == Ok(true))
             .map(|(app, _)| *app)
             .collect();
@@ -129,7 +129,10 @@ mod tests {
         // It has no number here.
         let unseen = Some(FallbackReason::ControlGroupUnseen);
         assert_eq!(groups.forbids(0, Nanos::from_secs(1)), unseen);
-        assert_eq!(groups.newly_guarded(&[(1, 0), (2, own)], Nanos::from_secs(1)), [0; 0]);
+        assert_eq!(
+            groups.newly_guarded(&[(AppId(1), 0), (AppId(2), own)], Nanos::from_secs(1)),
+            []
+        );
         groups.is_ignored = true;
         assert_eq!(groups.forbids(0, Nanos::from_secs(2)), None);
     }
@@ -140,8 +143,8 @@ mod tests {
         let own = std::process::id();
         let path = control_group::of_process(own).expect("we are here");
         // Nobody is there but the last.
-        let mut processes = vec![(1, 0); 2 * PROCESSES_MAX];
-        processes.push((2, own));
+        let mut processes = vec![(AppId(1), 0); 2 * PROCESSES_MAX];
+        processes.push((AppId(2), own));
         let mut found = Vec::new();
         for look in 1..=3 {
             let now = Nanos::from_secs(10 * look);
@@ -149,6 +152,6 @@ mod tests {
             found.push(groups.newly_guarded(&processes, now));
             assert!(!groups.is_due(now), "too early");
         }
-        assert_eq!(found, [vec![], vec![], vec![2]]);
+        assert_eq!(found, [vec![], vec![], vec![AppId(2)]]);
     }
 }

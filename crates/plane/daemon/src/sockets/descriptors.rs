@@ -13,6 +13,8 @@
 
 use std::collections::BTreeMap;
 
+use base::AppId;
+
 use super::shares::Shares;
 
 /// Descriptors of an application (memory, a doorbell and its copies) and of each of its processes
@@ -30,7 +32,7 @@ const OWN: usize = 256;
 pub(super) struct Payer {
     pub(super) uid: u32,
     /// The application's number.
-    pub(super) app: u16,
+    pub(super) app: AppId,
 }
 
 /// All that the daemon has for programs.
@@ -39,7 +41,7 @@ pub(super) struct Descriptors {
     /// As many as the process may have, without the daemon's own.
     there: usize,
     users: Shares,
-    of_apps: BTreeMap<u16, usize>,
+    of_apps: BTreeMap<AppId, usize>,
 }
 
 impl Descriptors {
@@ -127,7 +129,7 @@ mod tests {
     #[test]
     fn a_program_leaves_a_quarter_to_the_others_of_its_user_and_root_a_part_to_nobody() {
         let mut all = Descriptors::of(800);
-        let payer = |uid, app| Payer { uid, app };
+        let payer = |uid, app| Payer { uid, app: AppId(app) };
         assert_eq!([1, 2, 3].map(|app| most(&mut all, payer(7, app))), [150, 50, 0]);
         assert_eq!(most(&mut all, payer(0, 4)), 600, "a program of root has a limit too");
         assert!(all.has_room_for_new(0, 0) && !all.has_room_for_new(0, 1));

@@ -1,6 +1,6 @@
 //! Sockets whose last descriptor is closed: as the kernel tells, and as it must be guessed.
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use sys::SysError;
 use sys::socket_end::SocketEnds;
 
@@ -17,7 +17,7 @@ pub(super) struct Endings {
 
 /// Connections of an application that no descriptor may stand for.
 pub(super) struct Suspects {
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) nameless: Vec<Nameless>,
     pub(super) look_at: Nanos,
     /// There is reason to look at all of them again after that.
@@ -42,7 +42,7 @@ impl Endings {
 
     /// Notes that there is reason to look again at what is suspected of an application. False:
     /// nothing is.
-    pub(super) fn look_again(&mut self, app: u16) -> bool {
+    pub(super) fn look_again(&mut self, app: AppId) -> bool {
         // However often its processes come and go: two lists of an application are never kept.
         let suspects = self.suspects.iter_mut().find(|one| one.app == app);
         suspects.map(|one| one.again = true).is_some()

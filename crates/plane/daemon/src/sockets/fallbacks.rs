@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use attach::FallbackReason;
+use base::AppId;
 
 /// Sockets that are remembered, at most; and of one user, so that none crowds out the others.
 const KEPT_MAX: usize = 4096;
@@ -11,7 +12,7 @@ const KEPT_OF_USER_MAX: usize = 1024;
 /// A socket that was left to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fallback {
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) app_name: String,
     pub(super) uid: u32,
     pub(super) pid: u32,
@@ -102,7 +103,7 @@ mod tests {
 
     fn fallback(cookie: u64, reason: FallbackReason) -> Fallback {
         let (app_name, uid) = ("a".into(), 1000);
-        Fallback { app: 1, app_name, uid, pid: 9, cookie, inode: 5, reason, count: 1 }
+        Fallback { app: AppId(1), app_name, uid, pid: 9, cookie, inode: 5, reason, count: 1 }
     }
 
     #[test]

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use base::AppId;
+
 use super::raw_segments::RawSegments;
 
 /// Connections that no worker has any more, by application: their slots are taken still.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) raw_segments: RawSegments,
-    slots: BTreeMap<u16, u32>,
+    slots: BTreeMap<AppId, u32>,
     given: u64,
     kept: u64,
 }
@@ -20,7 +22,7 @@ impl Given {
     }
 
     /// The kernel goes on with one.
-    pub(super) fn add(&mut self, app: u16) {
+    pub(super) fn add(&mut self, app: AppId) {
         *self.slots.entry(app).or_default() += 1;
         self.given += 1;
     }
@@ -31,7 +33,7 @@ impl Given {
     }
 
     /// One was let go of, and the kernel does not go on with it.
-    pub(super) fn add_lost(&mut self, app: u16) {
+    pub(super) fn add_lost(&mut self, app: AppId) {
         *self.slots.entry(app).or_default() += 1;
     }
 
@@ -41,7 +43,7 @@ impl Given {
     }
 
     /// Slots of an application that no worker gives back.
-    pub(super) fn slots_of(&self, app: u16) -> u32 {
+    pub(super) fn slots_of(&self, app: AppId) -> u32 {
         self.slots.get(&app).copied().unwrap_or_default()
     }
 

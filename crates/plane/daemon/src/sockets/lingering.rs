@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use shm::sockets::{Backlog, Kind};
 use stack::AppSockets;
 
@@ -23,7 +23,7 @@ pub(super) struct Lingering {
     /// Workers may still hold these.
     retiring: Vec<Retiring>,
     /// Addresses of which accepted connections live on, by whose they are.
-    addresses: BTreeMap<(u16, SocketAddr), Left>,
+    addresses: BTreeMap<(AppId, SocketAddr), Left>,
 }
 
 /// What accepted connections may still need an address for.

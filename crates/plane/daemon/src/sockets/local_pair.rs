@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use attach::{RegionKind, Reply};
+use base::AppId;
 use shm::sockets::{
     Asks, Heap, Kind, Quota, RingMemory, Side, SlotOption, SlotState, SlotWords, SocketServer,
     SocketSizes,
@@ -45,7 +46,7 @@ pub(super) struct LocalPair {
 
 /// One application's side.
 pub(super) struct End {
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) region: u32,
     /// How the other side wakes this side's pollers. Both have it, and can have whoever writes
     /// there wait: the daemon never does.
@@ -83,7 +84,7 @@ impl LocalPair {
     }
 
     /// Whose a side is.
-    pub(super) fn app(&self, side: Side) -> u16 {
+    pub(super) fn app(&self, side: Side) -> AppId {
         self.ends[side as usize].app
     }
 
@@ -102,14 +103,14 @@ impl LocalPair {
     }
 
     /// Whether a socket of the application lives here that a descriptor stands for.
-    pub(super) fn has_named_end(&self, app: u16) -> bool {
+    pub(super) fn has_named_end(&self, app: AppId) -> bool {
         self.pairs.values().any(|pair| {
             (0..2).any(|at| self.ends[at].app == app && pair.is_named[at] && !pair.is_over[at])
         })
     }
 
     /// The accepted ends of an application that have no name.
-    pub(super) fn unnamed_of(&self, app: u16) -> impl Iterator<Item = Nameless> {
+    pub(super) fn unnamed_of(&self, app: AppId) -> impl Iterator<Item = Nameless> {
         let End { app: accepting, region, .. } = self.ends[1];
         let firsts = self.unnamed.iter().filter(move |_| accepting == app);
         firsts.map(move |first| {

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use shm::sockets::{Budget, SPARE_LOOK_EVERY};
 use stack::{AppSockets, Evicted};
 
@@ -52,7 +52,7 @@ pub(super) struct RingMemory {
 /// What a program has in memory, and how much it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) uid: u32,
     /// Bytes of it, of all programs of its user, and the most of both.
     pub(super) bytes: u64,
@@ -102,7 +102,7 @@ impl RingMemory {
 
     /// From which programs how many bytes are to be taken, and from connections that are idle for
     /// how long.
-    pub(super) fn evictions(&mut self, usage: &[Usage]) -> (Nanos, BTreeMap<u16, u64>) {
+    pub(super) fn evictions(&mut self, usage: &[Usage]) -> (Nanos, BTreeMap<AppId, u64>) {
         let wanted = wanted(usage, self.budget.bytes(), self.budget.bytes_max());
         let idle = self.idle;
         self.idle = match wanted.is_empty() {
@@ -142,7 +142,7 @@ impl RingMemory {
     }
 
     /// Whether the connection in a slot of a program's own region was reset for want of memory.
-    pub(super) fn has_evicted(&self, app: u16, slot: u32) -> bool {
+    pub(super) fn has_evicted(&self, app: AppId, slot: u32) -> bool {
         self.evicted.iter().any(|of| (of.app.app, of.slot) == (app, slot))
     }
 
@@ -163,13 +163,13 @@ impl RingMemory {
 }
 
 /// Bytes to be taken from each program, when `bytes` of `bytes_max` are taken by all.
-fn wanted(usage: &[Usage], bytes: u64, bytes_max: u64) -> BTreeMap<u16, u64> {
+fn wanted(usage: &[Usage], bytes: u64, bytes_max: u64) -> BTreeMap<AppId, u64> {
     // Down to three quarters, where the next thing to do would begin.
     let surplus = |bytes: u64, most: u64| {
         (bytes > most / 8 * 7).then(|| bytes - most / 4 * 3).filter(|surplus| *surplus > 0)
     };
-    let mut wanted = BTreeMap::<u16, u64>::new();
-    let mut want = |app: u16, bytes: u64| {
+    let mut wanted = BTreeMap::<AppId, u64>::new();
+    let mut want = |app: AppId, bytes: u64| {
         let of = wanted.entry(app).or_default();
         *of = bytes.max(*of);
     };
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    fn usage(app: u16, uid: u32, bytes: u64, user_bytes: u64) -> Usage {
+    fn usage(app: AppId, uid: u32, bytes: u64, user_bytes: u64) -> Usage {
         Usage { app, uid, bytes, bytes_max: 400, user_bytes, user_bytes_max: 600 }
     }
 
@@ -230,28 +230,43 @@ mod tests {
         assert!(memory.is_short(&[]) && memory.is_short(&[]), "it stays short");
         assert_eq!(memory.next_deadline(), at(1));
         let mut other = RingMemory::new(Budget::new(1000));
-        assert!(!other.is_short(&[usage(1, 7, 300, 450)]));
-        assert!(other.is_short(&[usage(1, 7, 301, 301)]), "of a program's part");
-        assert!(other.is_short(&[usage(1, 7, 100, 451)]), "of a user's part");
+        assert!(!other.is_short(&[usage(AppId(1), 7, 300, 450)]));
+        assert!(other.is_short(&[usage(AppId(1), 7, 301, 301)]), "of a program's part");
+        assert!(other.is_short(&[usage(AppId(1), 7, 100, 451)]), "of a user's part");
     }
 
     #[test]
     fn whoever_is_nearly_full_gives_down_to_three_quarters() {
-        assert!(wanted(&[usage(1, 7, 350, 350)], 350, 800).is_empty());
-        assert_eq!(wanted(&[usage(1, 7, 351, 351)], 351, 800), BTreeMap::from([(1, 51)]));
-        let two = [usage(1, 7, 200, 530), usage(2, 7, 330, 530), usage(3, 8, 340, 340)];
-        assert_eq!(wanted(&two, 600, 800), BTreeMap::from([(2, 80)]), "the larger of the user's");
-        assert_eq!(wanted(&two, 780, 800), BTreeMap::from([(2, 80), (3, 180)]), "the largest");
+        assert!(wanted(&[usage(AppId(1), 7, 350, 350)], 350, 800).is_empty());
+        assert_eq!(
+            wanted(&[usage(AppId(1), 7, 351, 351)], 351, 800),
+            BTreeMap::from([(AppId(1), 51)])
+        );
+        let two = [
+            usage(AppId(1), 7, 200, 530),
+            usage(AppId(2), 7, 330, 530),
+            usage(AppId(3), 8, 340, 340),
+        ];
+        assert_eq!(
+            wanted(&two, 600, 800),
+            BTreeMap::from([(AppId(2), 80)]),
+            "the larger of the user's"
+        );
+        assert_eq!(
+            wanted(&two, 780, 800),
+            BTreeMap::from([(AppId(2), 80), (AppId(3), 180)]),
+            "the largest"
+        );
         assert!(wanted(&[], 800, 800).is_empty(), "there is nobody");
     }
 
     #[test]
     fn what_is_idle_longest_goes_first_and_what_was_just_read_never_goes() {
         let mut memory = RingMemory::new(Budget::new(800));
-        let full = [usage(1, 7, 400, 400)];
+        let full = [usage(AppId(1), 7, 400, 400)];
         let idle: Vec<u64> = (0..6).map(|_| memory.evictions(&full).0.0 / 1_000_000_000).collect();
         assert_eq!(idle, [80, 40, 20, 10, 5, 5]);
-        assert!(memory.evictions(&[usage(1, 7, 100, 100)]).1.is_empty());
+        assert!(memory.evictions(&[usage(AppId(1), 7, 100, 100)]).1.is_empty());
         assert_eq!(memory.evictions(&full).0, IDLE_FIRST, "it begins anew");
     }
 }

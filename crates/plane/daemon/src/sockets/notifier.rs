@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::AppId;
 use rustix::pipe::PipeFlags;
 use shm::sockets::{POLLERS_MAX, Side};
 use stack::Notifier;
@@ -30,7 +31,7 @@ impl Pipes {
     pub(super) fn open(
         &self,
         poller: u32,
-        guardian: Option<(&Guardian, u16)>,
+        guardian: Option<(&Guardian, AppId)>,
     ) -> rustix::io::Result<OwnedFd> {
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let guarded = guardian.map(|(guardian, app)| guard(guardian, app, poller, &writer));
@@ -39,7 +40,7 @@ impl Pipes {
     }
 
     /// Another guardian is to have them all.
-    pub(super) fn guard(&self, guardian: &Guardian, app: u16) {
+    pub(super) fn guard(&self, guardian: &Guardian, app: AppId) {
         for (place, poller) in self.pollers.iter().zip(0..) {
             let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((writer, guarded)) = &mut *place {
@@ -75,7 +76,7 @@ impl Pipes {
     }
 }
 
-fn guard(guardian: &Guardian, app: u16, poller: u32, writer: &OwnedFd) -> Guarded {
+fn guard(guardian: &Guardian, app: AppId, poller: u32, writer: &OwnedFd) -> Guarded {
     guardian.hold(Guards::Poller, app, poller.into(), &[writer.as_fd()])
 }
 

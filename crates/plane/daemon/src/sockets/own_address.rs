@@ -167,6 +167,8 @@ fn bind_anew(fd: BorrowedFd<'_>, source: IpAddr) -> Result<SocketAddr, Refusal> 
 #[cfg(test)]
 mod tests {
     use super::super::examine;
+    use base::AppId;
+
     use super::*;
 
     #[test]
@@ -179,7 +181,7 @@ mod tests {
         let source = IpAddr::from([127, 0, 0, 1]);
         let remote = SocketAddr::from(([10, 0, 0, 1], 80));
         let (mut holds, mut shares) = (Holds::default(), Descriptors::of(100));
-        let who = Who { payer: Payer { uid: 5, app: 1 }, may_have_a_port: true };
+        let who = Who { payer: Payer { uid: 5, app: AppId(1) }, may_have_a_port: true };
         let mut take = |examined: &Examined, holds: &mut Holds| {
             OwnAddress::take(examined, source, remote, who, holds, &mut shares)
                 .expect("ports are left")
@@ -189,11 +191,11 @@ mod tests {
         let bound = socket::local_address(examined.socket.as_fd()).expect("it is a socket");
         assert_eq!(first.local, bound, "the kernel's socket has the port too");
         let again = look(examined.socket).map_err(|(why, _)| why).expect("still not connected");
-        holds.add((1, 0, 1), 5, (first.local, remote), first.is_automatic, first.guard);
+        holds.add((AppId(1), 0, 1), 5, (first.local, remote), first.is_automatic, first.guard);
         let second = take(&again, &mut holds);
         assert!(second.local != first.local && second.is_automatic && second.guard.is_some());
         let mut holds = Holds::default();
-        holds.add((1, 0, 1), 5, (first.local, remote), false, None);
+        holds.add((AppId(1), 0, 1), 5, (first.local, remote), false, None);
         assert_eq!(take(&again, &mut holds).local, first.local, "that was its own choice");
     }
 }

@@ -15,6 +15,7 @@
 //! it was made for.
 
 use attach::{FallbackReason, PeerCredentials, Streaming};
+use base::AppId;
 use sys::SysError;
 
 use super::fallbacks::Fallback;
@@ -54,7 +55,7 @@ impl Denial {
 
     /// Logs one that somebody should know of, and says what is to be counted for it: no socket has
     /// come yet, so it stands for all that the program was started with.
-    pub(super) fn note(self, app: u16, app_name: &str, who: PeerCredentials) -> Option<Fallback> {
+    pub(super) fn note(self, app: AppId, app_name: &str, who: PeerCredentials) -> Option<Fallback> {
         let reason = match self {
             Self::Unknown => return None,
             Self::OtherCredentials => FallbackReason::OtherCredentials,
@@ -65,7 +66,7 @@ impl Denial {
             pid,
             uid,
             gid,
-            app,
+            app = app.0,
             app_name,
             "refused: a process does not go on as an application of another user or group"
         );

@@ -46,7 +46,7 @@ impl PutOuts {
         };
         oldest.map(|at| self.kept.remove(at));
         let row = PutOutRow {
-            app: u32::from(app.number()),
+            app: app.number().0.into(),
             app_name: app.name.clone(),
             pids: app.pids.clone(),
             uid: app.uid,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use base::AppId;
 use port::xdp::Destination;
 use shm::sockets::Backlog;
 
@@ -14,7 +15,7 @@ use super::rights::Holder;
 #[derive(Debug)]
 pub(super) struct Record {
     /// Whose.
-    pub(super) app: u16,
+    pub(super) app: AppId,
     /// The slot's, since this socket has it.
     pub(super) generation: u32,
     /// SO_COOKIE of the descriptor that the program sees; several may share the socket, but not the

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use base::AppId;
 use shm::sockets::Side;
 
 /// Whose memory a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     /// The region of this application.
-    App(u16),
+    App(AppId),
     /// One side of the local pair of that number: each side has a number of its own.
     LocalPair(u32, Side),
 }

@@ -31,7 +31,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
-use base::Nanos;
+use base::{AppId, Nanos};
 use config::Config;
 use datapath::DetachReason;
 use shm::sockets::{Budget, Side};
@@ -215,7 +215,7 @@ impl SocketTable {
         request: &JoinRequest,
         who: PeerCredentials,
     ) -> Result<(Member, Streaming, Answer), String> {
-        let number = u16::try_from(request.app).ok();
+        let number = u16::try_from(request.app).ok().map(AppId);
         let app = number.and_then(|number| self.apps.get(number));
         let payer = app.ok_or(Denial::Unknown.sentence())?.payer();
         self.check_descriptors(who.uid, self.descriptors.has_room(payer, MEMBER_DESCRIPTORS))?;
@@ -249,7 +249,7 @@ impl SocketTable {
 
     fn add_member(
         &mut self,
-        number: u16,
+        number: AppId,
         who: PeerCredentials,
     ) -> Result<(Member, Streaming, Answer), String> {
         let app = self.apps.get_mut(number).ok_or(Denial::Unknown.sentence())?;
@@ -284,7 +284,7 @@ impl SocketTable {
     }
 
     /// An application without processes and named sockets goes: nobody can name what is left.
-    pub(super) fn settle(&mut self, number: u16, reason: DetachReason, now: Nanos) {
+    pub(super) fn settle(&mut self, number: AppId, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.get(number) else { return };
         let has_sockets = || {
             self.records.of_region(app.region()).next().is_some()
@@ -296,7 +296,7 @@ impl SocketTable {
     }
 
     /// An application goes, with everything that it has.
-    pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
+    pub(crate) fn detach(&mut self, number: AppId, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.remove(number, reason, now) else { return };
         if self.apps.put_out().note(&app, reason, now) {
             self.table_config.counters.count(AttachServerEvent::ProgramsPutOut);
@@ -341,7 +341,7 @@ impl SocketTable {
 
     /// All applications go.
     pub(crate) fn detach_all(&mut self, reason: DetachReason, now: Nanos) {
-        let all: Vec<u16> = self.apps.iter().map(App::number).collect();
+        let all: Vec<AppId> = self.apps.iter().map(App::number).collect();
         for number in all {
             self.detach(number, reason, now);
         }
@@ -373,7 +373,7 @@ impl SocketTable {
 /// What a process of `app` is told and gets.
 fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
     let mut streaming = Streaming {
-        app: u32::from(app.number()),
+        app: app.number().0.into(),
         region: app.region(),
         token: String::new(),
         ticket: String::new(),

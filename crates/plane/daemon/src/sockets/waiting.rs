@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use tcp::FlowOptions;
 
 use super::guards::SocketKey;
@@ -37,7 +37,7 @@ impl Default for Waiting {
 
 /// A connection whose first segment cannot leave yet.
 pub(super) struct Pending {
-    pub(super) app: u16,
+    pub(super) app: AppId,
     pub(super) slot: u32,
     pub(super) generation: u32,
     pub(super) local: SocketAddr,

@@ -7,7 +7,7 @@ use policy::Control;
 use shm::FramePool;
 use shm::packets::{PacketQueue, PacketServer};
 
-use crate::app::{AppId, AppLimits, AppSide, DetachReason, Egress};
+use crate::app::{AppLimits, AppSide, AttachmentId, DetachReason, Egress};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::dispatch_context::DispatchContext;
 use crate::flow_id::flow_id;
@@ -36,7 +36,7 @@ pub struct NewApp {
 /// loop next to nothing; and what is left of it when it is gone, to be dropped wherever that may
 /// take its time.
 pub struct AppDispatch {
-    pub(crate) id: AppId,
+    pub(crate) id: AttachmentId,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) steering: Steering,
     pub(crate) counters: CounterWriter,
@@ -60,7 +60,7 @@ impl AppDispatch {
             steering.add_app_worker(WorkerId(worker), worker_queue, Arc::clone(&wakes));
         }
         // The dispatcher gives it its id.
-        Ok(Self { id: AppId::OWN, listeners, steering, counters: CounterWriter::new() })
+        Ok(Self { id: AttachmentId::OWN, listeners, steering, counters: CounterWriter::new() })
     }
 
     /// What it listens on.

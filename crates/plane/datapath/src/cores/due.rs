@@ -11,7 +11,7 @@ use port::Port;
 
 use super::slot::{SlotId, Standing};
 use super::{CoreAllocator, Kept, cores_id};
-use crate::app::AppId;
+use crate::app::AttachmentId;
 use crate::dispatcher::Dispatcher;
 
 impl CoreAllocator {
@@ -33,7 +33,7 @@ impl CoreAllocator {
 
     /// Whether a worker of the application has said something at its core grant since the last
     /// step.
-    pub fn has_spoken(&self, app: AppId) -> bool {
+    pub fn has_spoken(&self, app: AttachmentId) -> bool {
         self.kept.iter().any(|kept| kept.app == app && kept.has_spoken())
     }
 
@@ -77,7 +77,7 @@ impl CoreAllocator {
     }
 
     /// Whether the application could be given a core more, if it asked.
-    fn may_grow(&self, app: AppId) -> bool {
+    fn may_grow(&self, app: AttachmentId) -> bool {
         let app = self.control.table().app(cores_id(app));
         app.is_some_and(|app| {
             !app.parked().is_empty() && app.cores() < usize::from(app.terms.burst)

@@ -8,7 +8,7 @@ use policy::cores::{Class, CoreId, Progress};
 use port::Port;
 use shm::{CoreGrantControl, ReadySet};
 
-use crate::app::AppId;
+use crate::app::AttachmentId;
 use crate::dispatcher::Dispatcher;
 use crate::worker_queue::Wake;
 
@@ -123,7 +123,7 @@ impl Standing {
 
 /// One kept worker.
 pub(super) struct Slot {
-    pub(super) app: AppId,
+    pub(super) app: AttachmentId,
     pub(super) worker: WorkerId,
     pub(super) class: Class,
     pub(super) core_grant: CoreGrantControl,
@@ -155,7 +155,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(app: AppId, class: Class, granted: GrantedWorker) -> Self {
+    pub(super) fn new(app: AttachmentId, class: Class, granted: GrantedWorker) -> Self {
         let GrantedWorker { worker, core_grant, wake, call } = granted;
         Self {
             app,

@@ -18,8 +18,8 @@ use wire::build::UdpPacket;
 
 use crate::counters::DispatchEvent;
 use crate::{
-    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, DispatcherPort,
-    Egress, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
+    AppDispatch, AppLimits, AttachmentId, DetachReason, Dispatcher, DispatcherConfig,
+    DispatcherPort, Egress, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
 };
 
 mod readdressed;
@@ -38,7 +38,7 @@ pub(super) struct Harness {
 
 /// What is made for an application: the daemon's part of its core grants, and all of its own.
 pub(super) struct Premises {
-    pub(super) id: AppId,
+    pub(super) id: AttachmentId,
     pub(super) ends: Vec<PacketEnd>,
     memory: PacketMemory,
     pub(super) file: OwnedFd,
@@ -48,7 +48,7 @@ pub(super) struct Premises {
 
 /// An application: its id, its workers' ends, and how often they were woken.
 struct Tenant {
-    id: AppId,
+    id: AttachmentId,
     ends: Vec<PacketEnd>,
     memory: PacketMemory,
     /// Its region as a file, to write anywhere.
@@ -184,7 +184,7 @@ impl Harness {
         bytes
     }
 
-    pub(super) fn count(&self, app: AppId, event: DispatchEvent) -> u64 {
+    pub(super) fn count(&self, app: AttachmentId, event: DispatchEvent) -> u64 {
         self.dispatcher.counters_of(app).expect("it is attached").get(event)
     }
 
@@ -302,7 +302,7 @@ fn a_web_server_and_a_cache_on_the_same_machine_each_get_only_theirs() {
     assert_eq!(harness.replies().len(), 40, "and each answers its own");
     assert_eq!(harness.count(web.id, DispatchEvent::Dispatched), 20);
     assert_eq!(harness.count(cache.id, DispatchEvent::Dispatched), 20);
-    assert_eq!(harness.count(AppId::OWN, DispatchEvent::Dispatched), 0);
+    assert_eq!(harness.count(AttachmentId::OWN, DispatchEvent::Dispatched), 0);
     assert!(harness.is_clean());
 }
 

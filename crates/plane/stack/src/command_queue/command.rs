@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::AppId;
 use shm::sockets::Backlog;
 use tcp::FlowOptions;
 
@@ -21,21 +22,21 @@ pub enum Command {
     /// It is gone: its connections are reset.
     Remove {
         /// Which.
-        app: u16,
+        app: AppId,
     },
     /// Accept connections. Several listeners of one address share them by flow hash (SO_REUSEPORT).
     Listen(Arc<Listening>),
     /// Accept no more.
     Unlisten {
         /// Whose listener.
-        app: u16,
+        app: AppId,
         /// Which.
         slot: u32,
     },
     /// Open a connection for a slot that was lent and set up.
     Connect {
         /// Whose.
-        app: u16,
+        app: AppId,
         /// Its slot.
         slot: u32,
         /// From where: both parts are settled.
@@ -75,7 +76,7 @@ pub enum Command {
     /// was. Nobody copies into its rings or out of them any more.
     HandOver {
         /// Whose.
-        app: u16,
+        app: AppId,
         /// Which.
         slot: u32,
         /// Of which generation.
@@ -86,7 +87,7 @@ pub enum Command {
     /// The last descriptor of a socket was closed, or its application is to have it no more.
     Close {
         /// Whose.
-        app: u16,
+        app: AppId,
         /// Which.
         slot: u32,
         /// Of which generation: a later socket in the same slot is another.
@@ -110,7 +111,7 @@ impl LetGoRequest {
 
 impl Command {
     /// Whose application it concerns.
-    pub(crate) fn app(&self) -> Option<u16> {
+    pub(crate) fn app(&self) -> Option<AppId> {
         match self {
             Self::Add(streams) => Some(streams.app),
             other => other.socket().map(|(app, _)| app),
@@ -118,7 +119,7 @@ impl Command {
     }
 
     /// Which socket it concerns: application and slot.
-    pub(super) fn socket(&self) -> Option<(u16, u32)> {
+    pub(super) fn socket(&self) -> Option<(AppId, u32)> {
         match self {
             Self::Listen(listening) => Some((listening.app.app, listening.slot)),
             Self::Bind(socket) => Some((socket.app.app, socket.slot)),
@@ -162,7 +163,7 @@ pub enum SocketEvent {
     /// A socket's descriptor has this cookie.
     Named {
         /// Whose.
-        app: u16,
+        app: AppId,
         /// Which.
         slot: u32,
         /// Its generation.
@@ -173,7 +174,7 @@ pub enum SocketEvent {
     /// A connection that was opened here is over, or could not be opened.
     Finished {
         /// Whose.
-        app: u16,
+        app: AppId,
         /// Which.
         slot: u32,
         /// Its generation.
@@ -185,7 +186,7 @@ pub enum SocketEvent {
     /// The slot is free again.
     Freed {
         /// Whose.
-        app: u16,
+        app: AppId,
         /// Which.
         slot: u32,
         /// The generation that has ended.
@@ -194,7 +195,7 @@ pub enum SocketEvent {
     /// An application has written what no honest one writes.
     Violation {
         /// Which.
-        app: u16,
+        app: AppId,
     },
     /// Datagrams wait for a way to an address.
     Unresolved {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::AppId;
 use shm::sockets::{Entry, Kind, SlotOption, SlotState, SlotWords};
 use tcp::{Engine, FlowId, FlowOptions, ListenerId};
 use wire::FlowKey;
@@ -39,7 +40,7 @@ impl Sockets {
     ///
     /// Several listeners of one address agree before a connection is known to be any one's, so the
     /// first of them says what the answer to a SYN is.
-    pub(super) fn listener_changed(&self, app: u16, slot: u32, engine: &mut Engine) -> bool {
+    pub(super) fn listener_changed(&self, app: AppId, slot: u32, engine: &mut Engine) -> bool {
         let mut has_changed = false;
         for &id in self.bound.of_socket(app, slot) {
             if let Some(first) = self.bound.get(id).and_then(Bound::first) {
@@ -49,7 +50,7 @@ impl Sockets {
         has_changed
     }
 
-    pub(super) fn unlisten(&mut self, app: u16, slot: u32, engine: &mut Engine) {
+    pub(super) fn unlisten(&mut self, app: AppId, slot: u32, engine: &mut Engine) {
         self.bound.leave(app, slot, |id| engine.unlisten(id));
     }
 
@@ -127,7 +128,7 @@ impl Sockets {
     /// A connection that was opened here stands.
     pub(super) fn connected(
         &mut self,
-        app: u16,
+        app: AppId,
         slot: u32,
         flow: FlowId,
         engine: &mut Engine,

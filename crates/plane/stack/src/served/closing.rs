@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::AppId;
 use tcp::{CloseReason, Engine, FlowId, Output};
 
 use super::records::strike_out;
@@ -34,7 +35,7 @@ impl Sockets {
     /// A flow is over; its socket may still have something to be read.
     pub(super) fn ended(
         &mut self,
-        app: u16,
+        app: AppId,
         slot: u32,
         flow: FlowId,
         reason: CloseReason,
@@ -66,12 +67,12 @@ impl Sockets {
     /// The application is gone: its connections end.
     pub(super) fn remove<O: Output>(
         &mut self,
-        app: u16,
+        app: AppId,
         engine: &mut Engine,
         rings: &mut Rings,
         out: &mut O,
     ) {
-        let Some(client) = self.clients.get(usize::from(app)).and_then(Option::as_deref) else {
+        let Some(client) = self.clients.get(app.index()).and_then(Option::as_deref) else {
             return;
         };
         let slots = (0_u32..).zip(&client.conns).filter(|(_, conn)| conn.is_some());
@@ -85,7 +86,7 @@ impl Sockets {
         for slot in self.datagrams.slots_of(app) {
             self.end_datagrams(app, slot);
         }
-        self.clients[usize::from(app)] = None;
+        self.clients[app.index()] = None;
         self.ready.forget_idle();
         self.outbox.waiting.forget_idle();
     }
@@ -93,7 +94,7 @@ impl Sockets {
     /// Ends a socket: the slot is free, the flow goes on to its own end.
     pub(super) fn close<O: Output>(
         &mut self,
-        app: u16,
+        app: AppId,
         slot: u32,
         is_abort: bool,
         engine: &mut Engine,
@@ -103,7 +104,7 @@ impl Sockets {
         if self.end_datagrams(app, slot) {
             return;
         }
-        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
         let Some(mut conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else {
             return;

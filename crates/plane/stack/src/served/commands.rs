@@ -1,7 +1,7 @@
 //! What the slow side has asked for: applications that come and go, listeners, connections to be
 //! opened and closed.
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
 use wire::FlowKey;
 
@@ -52,7 +52,7 @@ impl Sockets {
     ) {
         match command {
             Command::Add(streams) => {
-                let app = usize::from(streams.app);
+                let app = streams.app.index();
                 if self.clients.len() <= app {
                     self.clients.resize_with(app + 1, || None);
                 }
@@ -144,7 +144,7 @@ impl Sockets {
     }
 
     /// A socket of this worker that was opened from here.
-    fn connect(&mut self, app: u16, slot: u32, opened: Result<FlowId, CloseReason>) {
+    fn connect(&mut self, app: AppId, slot: u32, opened: Result<FlowId, CloseReason>) {
         let Some(client) = self.client(app) else { return };
         let generation = client.streams.server.generation(slot);
         let mut conn = Conn::new(opened.ok(), generation);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use shm::sockets::{Asks, Kind, RingDesc, SlotOption, SlotWords};
 use tcp::{CallError, Engine, FlowId, Output};
 
@@ -37,14 +37,14 @@ impl Sockets {
     /// Looks at one slot; whether anything was new. One that is another worker's is passed on.
     pub(super) fn drain_slot<O: Output>(
         &mut self,
-        app: u16,
+        app: AppId,
         slot: u32,
         engine: &mut Engine,
         rings: &mut Rings,
         now: Nanos,
         out: &mut O,
     ) -> bool {
-        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return false };
         let memory = client.streams.server.memory();
         let Some(words) = memory.slot(slot) else { return false };

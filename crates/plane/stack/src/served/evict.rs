@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use shm::sockets::RingDesc;
 use tcp::{CloseReason, Engine};
 
@@ -28,7 +28,7 @@ impl Sockets {
     /// Ends connections of an application that were not read from for long.
     pub(super) fn evict(&mut self, eviction: &Eviction, engine: &mut Engine, now: Nanos) {
         let app = eviction.app;
-        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
         let count = client.conns.len();
         let (mut ended, mut over) = (0, Vec::new());
@@ -63,7 +63,7 @@ impl Sockets {
 
     /// The flow of an evicted connection is over: its receive ring goes to the slow side. From now
     /// on the program finds no ring, and the error that says why.
-    pub(super) fn surrender(&mut self, app: u16, slot: u32) {
+    pub(super) fn surrender(&mut self, app: AppId, slot: u32) {
         let Some((conn, streams)) = self.conn(app, slot) else { return };
         let Some(pair) = &mut conn.kept else { return };
         let Ring::Shared(ring) = std::mem::take(&mut pair.receive) else { return };

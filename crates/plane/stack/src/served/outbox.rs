@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base::AppId;
+
 use super::rounds::Rounds;
 use super::unresolved::Unresolved;
 
@@ -9,9 +11,9 @@ use super::unresolved::Unresolved;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     /// Those that have written something.
-    pub(super) waiting: Rounds<(u16, u32)>,
+    pub(super) waiting: Rounds<(AppId, u32)>,
     /// Those that end when what they have written has left.
-    pub(super) ending: BTreeSet<(u16, u32)>,
+    pub(super) ending: BTreeSet<(AppId, u32)>,
     /// Datagrams that wait for their next hop.
     pub(super) unresolved: Unresolved,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use shm::sockets::{Kind, Side, SlotState, SlotWords};
 use tcp::{CloseReason, Engine};
 
@@ -26,7 +26,7 @@ impl Sockets {
     pub(crate) fn publish(&mut self, engine: &mut Engine, rings: &mut Rings, now: Nanos) {
         let mut touched = std::mem::take(&mut self.touched);
         for (app, slot) in touched.drain(..) {
-            let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+            let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
             let Some(client) = client else { continue };
             let Client { streams, conns, .. } = client;
             let one_in = streams.trace_one_in.load(Ordering::Relaxed);
@@ -71,8 +71,8 @@ impl Sockets {
     }
 
     /// Marks a slot for every poller that wants to hear of it.
-    pub(super) fn notify(&mut self, app: u16, slot: u32) {
-        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+    pub(super) fn notify(&mut self, app: AppId, slot: u32) {
+        let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
         let Client { streams, pollers, has_rung, .. } = client;
         let memory = streams.server.memory();
@@ -108,7 +108,7 @@ fn publish(
     engine: &mut Engine,
     rings: &mut Rings,
     now: Nanos,
-    traced: Option<(&mut Traces, u16, u32)>,
+    traced: Option<(&mut Traces, AppId, u32)>,
 ) -> bool {
     let mut is_news = false;
     let mut flags = 0;

@@ -20,7 +20,7 @@ impl Sockets {
     pub(crate) fn commit(&mut self, engine: &Engine, rings: &Rings, now: Nanos) {
         watch::look();
         for &(app, slot) in &self.touched {
-            let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+            let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
             let Some(Client { streams, conns, .. }) = client else { continue };
             if let Some(conn) = conns.get_mut(slot as usize).and_then(Option::as_mut) {
                 write_down(conn, (streams, slot), engine, rings, now);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
-use base::{BURST, Nanos};
+use base::{AppId, BURST, Nanos};
 use shm::sockets::SlotWords;
 use wire::FlowKey;
 
@@ -20,7 +20,7 @@ const OPEN_OF_APP_MAX: usize = 32;
 #[derive(Debug)]
 struct Open {
     number: u32,
-    app: u16,
+    app: AppId,
     received: Nanos,
     taken: Nanos,
     /// The end of the turn that showed it; none: it is still that turn.
@@ -121,7 +121,7 @@ impl Traces {
     /// it becomes one; `before` is the socket's last one.
     pub(super) fn request(
         &mut self,
-        (app, before): (u16, u32),
+        (app, before): (AppId, u32),
         one_in: u32,
         words: &SlotWords,
         key: Option<FlowKey>,

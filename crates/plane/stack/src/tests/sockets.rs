@@ -23,6 +23,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use base::AppId;
 use proptest::prelude::*;
 use shm::sockets::{
     Asks, Backlog, HEADER_BYTES, Kind, Quota, Record, RingDesc, Side, SlotInfo, SlotOption,
@@ -235,7 +236,7 @@ fn an_application_that_goes_takes_its_connections_with_it_and_its_memory_is_free
     bench.turns(5);
     app.accept();
     assert_eq!(app.accepted.len(), 30);
-    app.command_queue.command(&Command::Remove { app: 5 });
+    app.command_queue.command(&Command::Remove { app: AppId(5) });
     bench.turns(5);
     assert_eq!(bench.closed.len(), talks.len());
     assert!(bench.closed.iter().all(|(_, reason)| *reason == CloseReason::Reset));
@@ -307,7 +308,7 @@ proptest! {
                 break;
             }
         }
-        app.command_queue.command(&Command::Remove { app: 5 });
+        app.command_queue.command(&Command::Remove { app: AppId(5) });
         bench.turns(5);
         // What was closed in order waits for its peer to do the same.
         for talk in &talks {
@@ -399,7 +400,7 @@ fn what_a_limited_application_has_written_before_it_closed_arrives_whole() {
         } else {
             let generation = app.streams.server.generation(slot);
             app.command_queue.command(&Command::Close {
-                app: 5,
+                app: AppId(5),
                 slot,
                 generation,
                 is_abort: false,
@@ -441,7 +442,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
     app.command_queue.command(&Command::Connect {
-        app: 5,
+        app: AppId(5),
         slot: opened,
         local,
         remote,
@@ -460,7 +461,12 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     for &(slot, generation) in &sockets {
         let close = |generation| {
             let is_abort = true;
-            app.command_queue.command(&Command::Close { app: 5, slot, generation, is_abort });
+            app.command_queue.command(&Command::Close {
+                app: AppId(5),
+                slot,
+                generation,
+                is_abort,
+            });
         };
         close(0x5555_5555);
         bench.turns(3);
@@ -468,7 +474,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
         close(generation);
         bench.turns(3);
         assert!(!app.streams.server.is_taken(slot), "{slot} of {sockets:?}");
-        let freed = SocketEvent::Freed { app: 5, slot, generation };
+        let freed = SocketEvent::Freed { app: AppId(5), slot, generation };
         assert!(app.events().contains(&freed), "the slow side hears which it was");
     }
 }

@@ -1,8 +1,8 @@
 //! One thing that happened to the core control, small enough to be copied between two packets.
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 
-use crate::cores::{AppId, AppTerms, BusyWorker, Hold, SavedAllocate};
+use crate::cores::{AppTerms, BusyWorker, Hold, SavedAllocate};
 
 /// Something that happened to the core control. A [`super::CoresWriter`] turns it into lines.
 #[derive(Clone, Debug)]

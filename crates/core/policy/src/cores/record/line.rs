@@ -1,10 +1,10 @@
 //! A line of a recording: one call of the core control, with its lists and its answer.
 
-use base::WorkerId;
+use base::{AppId, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::event::{CoresEvent, Part, What};
-use crate::cores::{AppId, AppTerms, CoresPlan, CoresSample, SavedAllocate};
+use crate::cores::{AppTerms, CoresPlan, CoresSample, SavedAllocate};
 use crate::number;
 
 /// One call. The names are those of [`crate::cores::CoresControl`]'s methods.
@@ -26,6 +26,7 @@ pub(super) enum Line {
         workers: Vec<WorkerId>,
     },
     RemoveApp {
+        #[serde(with = "number::app")]
         app: AppId,
         now: u64,
         #[serde(default, skip_serializing_if = "CoresPlan::is_empty")]

@@ -1,10 +1,10 @@
 //! Which worker is woken, and on which core: a warm cache first, then any idle core, then one on
 //! which somebody has more than is guaranteed to it.
 
-use base::WorkerId;
+use base::{AppId, WorkerId};
 
 use super::{App, Table};
-use crate::cores::{AppId, Class};
+use crate::cores::Class;
 
 /// Parked workers of an application that are looked at for a warm core: the latest ones, since the
 /// caches of the others are cold by now.

@@ -1,12 +1,12 @@
 //! The table as data: a recording of the core control begins with it.
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::{App, State, Table};
+use crate::cores::CoreId;
 use crate::cores::app::AppTerms;
 use crate::cores::idle::IdleList;
-use crate::cores::{AppId, CoreId};
 use crate::number;
 
 /// Everything that a table holds. Places are positions in `cores`.
@@ -19,6 +19,7 @@ pub(in crate::cores) struct SavedTable {
     apps: Vec<SavedApp>,
     #[serde(with = "number::workers")]
     leaving: Vec<WorkerId>,
+    #[serde(with = "number::both_apps")]
     bursting: [Vec<AppId>; 2],
     turns: [u16; 2],
 }

@@ -1,9 +1,9 @@
 //! The steps that a core and a worker can take.
 
-use base::{Nanos, WorkerId};
+use base::{AppId, Nanos, WorkerId};
 
 use super::{State, Table, Worker};
-use crate::cores::{AppId, Class, CoreId};
+use crate::cores::{Class, CoreId};
 
 impl Table {
     /// The parked worker gets an idle core.

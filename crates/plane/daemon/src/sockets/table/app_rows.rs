@@ -29,7 +29,7 @@ impl SocketTable {
         let memory_bytes = u64::from(app.tenant.memory_mib) << 20;
         AppStatus {
             name: app.name.clone(),
-            id: u32::from(app.number()),
+            id: app.number().0.into(),
             pid: app.pids.first().copied().unwrap_or_default(),
             uid: app.uid,
             state: "attached".to_owned(),

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, RegionKind, Reply};
-use base::Nanos;
+use base::{AppId, Nanos};
 use rustix::io::Errno;
 use shm::sockets::{Kind, Side, SlotWords};
 
@@ -96,7 +96,7 @@ impl SocketTable {
         let Some(app) = self.apps.get(member.app) else { return };
         let app_name = app.name.clone();
         let (app, uid, pid) = (member.app, app.uid, member.pid);
-        tracing::debug!(target: log::SOCKETS, app, app_name, pid, ?reason, "left to the kernel");
+        tracing::debug!(target: log::SOCKETS, app = app.0, app_name, pid, ?reason, "left to the kernel");
         self.fallbacks.add(Fallback { app, app_name, uid, pid, cookie, inode, reason, count: 1 });
     }
 
@@ -176,7 +176,7 @@ impl SocketTable {
     /// An accepted connection that was named so a moment ago, and whose worker has not told of it
     /// yet: whoever took it may have given it on at once. Its application says whose descriptor it
     /// is, as it does to the worker.
-    fn named_just_now(&self, cookie: u64, may: impl Fn(&App) -> bool) -> Option<(u16, u32, u32)> {
+    fn named_just_now(&self, cookie: u64, may: impl Fn(&App) -> bool) -> Option<(AppId, u32, u32)> {
         let is_it = |words: &SlotWords| {
             let is_stream = words.state().kind() == Kind::Stream;
             is_stream && words.cookie.load(Ordering::Acquire) == cookie

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use datapath::DetachReason;
 use stack::{Command, SocketEvent};
 use sys::socket_end::SocketEnd;
@@ -145,7 +145,7 @@ impl SocketTable {
     /// An accepted connection's descriptor has been named.
     pub(super) fn name(
         &mut self,
-        number: u16,
+        number: AppId,
         slot: u32,
         generation: u32,
         cookie: u64,
@@ -178,7 +178,7 @@ impl SocketTable {
     }
 
     /// A worker has given a slot back.
-    fn forget(&mut self, number: u16, slot: u32, generation: u32, now: Nanos) {
+    fn forget(&mut self, number: AppId, slot: u32, generation: u32, now: Nanos) {
         let Some(app) = self.apps.get(number) else { return };
         let place = (app.region(), slot);
         if self.records.get(place).is_some_and(|record| record.generation == generation) {
@@ -244,7 +244,7 @@ impl SocketTable {
     /// A process of an application is gone: what it had taken from a listener and not named yet is
     /// nobody's. It may be another's that is about to name it, too, so there is a second look.
     /// Without any process, an application may have named files that never were.
-    pub(super) fn suspect(&mut self, number: u16, now: Nanos) {
+    pub(super) fn suspect(&mut self, number: AppId, now: Nanos) {
         if self.endings.look_again(number) {
             return;
         }

@@ -1,7 +1,7 @@
 //! Filters that come while programs are served: rules of the namespace, BPF programs of control
 //! groups.
 
-use base::Nanos;
+use base::{AppId, Nanos};
 use datapath::DetachReason;
 
 use super::SocketTable;
@@ -14,7 +14,7 @@ impl SocketTable {
     pub(super) fn tend_firewall(&mut self, now: Nanos) {
         let is_anybody_served = !self.apps.is_empty();
         if self.network.firewall.has_appeared(is_anybody_served, now) {
-            let out: Vec<u16> = self.apps.iter().map(|app| app.number()).collect();
+            let out: Vec<AppId> = self.apps.iter().map(|app| app.number()).collect();
             let what = "packet filter rules";
             if self.put_out(&out, AttachServerEvent::FirewallAppeared, what, now) {
                 self.claimed.release_lingering();
@@ -27,15 +27,21 @@ impl SocketTable {
             let number = app.number();
             app.pids.iter().map(move |pid| (number, *pid))
         });
-        let processes: Vec<(u16, u32)> = processes.collect();
+        let processes: Vec<(AppId, u32)> = processes.collect();
         let out = self.network.control_groups.newly_guarded(&processes, now);
         let what = "BPF programs over control groups";
         self.put_out(&out, AttachServerEvent::ControlGroupFilterAppeared, what, now);
     }
 
     /// Puts those of the applications out that have sockets: whether there are any.
-    fn put_out(&mut self, apps: &[u16], event: AttachServerEvent, what: &str, now: Nanos) -> bool {
-        let out: Vec<u16> = apps.iter().copied().filter(|app| self.has_sockets(*app)).collect();
+    fn put_out(
+        &mut self,
+        apps: &[AppId],
+        event: AttachServerEvent,
+        what: &str,
+        now: Nanos,
+    ) -> bool {
+        let out: Vec<AppId> = apps.iter().copied().filter(|app| self.has_sockets(*app)).collect();
         if out.is_empty() {
             return false;
         }
@@ -52,7 +58,7 @@ impl SocketTable {
         true
     }
 
-    fn has_sockets(&self, app: u16) -> bool {
+    fn has_sockets(&self, app: AppId) -> bool {
         self.apps.get(app).is_some_and(|app| app.streams.server.slots_taken() > 0)
             || self.local_pairs.values().any(|local_pair| local_pair.has_named_end(app))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
-use base::Nanos;
+use base::{AppId, Nanos};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -266,7 +266,7 @@ impl SocketTable {
 
     /// Writes down at which ports below 1024 an application listens: who goes on with connections
     /// when this process is dead gives it sockets at these.
-    fn note_low_ports(&self, number: u16) {
+    fn note_low_ports(&self, number: AppId) {
         let Some(app) = self.apps.get(number) else { return };
         let Some(records) = &app.streams.records else { return };
         let ports = self.records.of_region(app.region()).filter_map(|(_, record)| {

@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use attach::{FallbackReason, Reply};
+use base::AppId;
 use rustix::io::Errno;
 use shm::sockets::{Entry, Side};
 use sys::eventfd::EventFd;
@@ -98,7 +99,7 @@ impl SocketTable {
     /// Who listens at an address of this host: the place, and the application. Who listens at just
     /// that address goes before those that listen at all; several share by the socket that
     /// connects.
-    fn listener_at(&self, address: SocketAddr, cookie: u64) -> Option<(SlotKey, u16)> {
+    fn listener_at(&self, address: SocketAddr, cookie: u64) -> Option<(SlotKey, AppId)> {
         let fits = self.records.listeners().filter(|(_, record, listener)| {
             listener.local.port() == address.port()
                 && covers(listener.local.ip(), listener.takes, address.ip())
@@ -126,7 +127,7 @@ impl SocketTable {
     }
 
     /// The local pair between two applications; a new one if there is none.
-    fn local_pair(&mut self, connecting: u16, accepting: u16) -> Option<u32> {
+    fn local_pair(&mut self, connecting: AppId, accepting: AppId) -> Option<u32> {
         let is_it = |local_pair: &LocalPair| {
             let [one, other] = &local_pair.ends;
             (one.app, other.app) == (connecting, accepting) && !one.is_gone && !other.is_gone
@@ -135,7 +136,7 @@ impl SocketTable {
         {
             return Some(*number);
         }
-        let memory = |app: u16| self.apps.get(app).map(|app| app.tenant.memory_mib);
+        let memory = |app: AppId| self.apps.get(app).map(|app| app.tenant.memory_mib);
         let memory_mib = memory(connecting)?.min(memory(accepting)?);
         let uid = self.apps.get(connecting)?.uid;
         let payer = Payer { uid, app: connecting };
@@ -144,7 +145,7 @@ impl SocketTable {
             return None;
         }
         let regions = [self.regions.new_number()?, self.regions.new_number()?];
-        let end = |app: u16, region| {
+        let end = |app: AppId, region| {
             let pipes = Arc::clone(&self.apps.get(app)?.pipes);
             Some(End { app, region, wake: EventFd::new().ok()?, pipes, is_gone: false })
         };
@@ -181,7 +182,7 @@ impl SocketTable {
     }
 
     /// The end of a connection within this host, at `place`, is over, if it is that application's.
-    pub(super) fn end_local(&mut self, place: SlotKey, app: u16) {
+    pub(super) fn end_local(&mut self, place: SlotKey, app: AppId) {
         let Some(local_pair) = self.local_pair_at(place, app) else { return };
         local_pair.end(place.1);
         self.records.remove(place);
@@ -189,7 +190,7 @@ impl SocketTable {
     }
 
     /// The same for one that nobody has taken: its peer hears a reset, as from Linux.
-    pub(super) fn reset_local(&mut self, place: SlotKey, app: u16) {
+    pub(super) fn reset_local(&mut self, place: SlotKey, app: AppId) {
         if let Some(local_pair) = self.local_pair_at(place, app) {
             local_pair.reset(place.1);
         }
@@ -197,7 +198,7 @@ impl SocketTable {
     }
 
     /// The local pair at whose place an end of the application is.
-    fn local_pair_at(&mut self, (region, slot): SlotKey, app: u16) -> Option<&mut LocalPair> {
+    fn local_pair_at(&mut self, (region, slot): SlotKey, app: AppId) -> Option<&mut LocalPair> {
         let Some(Region::LocalPair(number, side)) = self.regions.get(region) else { return None };
         let local_pair = self.local_pairs.get_mut(&number)?;
         (local_pair.app(side) == app && slot & 1 == side as u32).then_some(local_pair)
@@ -225,7 +226,7 @@ impl SocketTable {
     }
 
     /// An application goes: its ends are over.
-    pub(super) fn end_local_pairs_of(&mut self, app: u16) {
+    pub(super) fn end_local_pairs_of(&mut self, app: AppId) {
         for local_pair in self.local_pairs.values_mut() {
             for at in 0..2 {
                 if local_pair.ends[at].app != app {

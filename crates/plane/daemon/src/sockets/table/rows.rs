@@ -133,7 +133,7 @@ impl SocketTable {
         let is_tcp = kind != Kind::Datagram;
         let told = |name: SocketAddr| name.to_string();
         Some(SocketRow {
-            app: u32::from(app.number()),
+            app: app.number().0.into(),
             app_name: app.name.clone(),
             pids: app.pids.clone(),
             uid: app.uid,
@@ -164,7 +164,7 @@ impl SocketTable {
         let put_out = self.apps.put_out().rows(now);
         let sockets = self.fallbacks.kept().collect::<Vec<_>>().into_iter().rev();
         let sockets = sockets.map(|fallback| FallbackRow {
-            app: u32::from(fallback.app),
+            app: fallback.app.0.into(),
             app_name: fallback.app_name.clone(),
             pid: fallback.pid,
             cookie: fallback.cookie,

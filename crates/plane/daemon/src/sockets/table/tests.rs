@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use attach::{
     Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, SocketsRequest,
 };
+use base::AppId;
 use datapath::DetachReason;
 use shm::sockets::{Asks, Backlog, Entry, Kind, Side, SlotState};
 use sys::clock;
@@ -485,7 +486,7 @@ fn programs_that_were_put_out_are_remembered_with_why_and_as_many_of_a_user_as_t
     let mut put_out = |reasons: &[DetachReason]| {
         for reason in reasons {
             let (_process, join) = place.attach("one").expect("anybody may");
-            place.socket_table.detach(join.app as u16, *reason, clock::now());
+            place.socket_table.detach(AppId(join.app as u16), *reason, clock::now());
         }
         match place.socket_table.fallback_rows(clock::now()) {
             admin::ReplyBody::Fallbacks { put_out, .. } => put_out,

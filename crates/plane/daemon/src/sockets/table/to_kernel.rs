@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use base::AppId;
 use stack::Command;
 
 use super::super::budget::Budget;
@@ -44,17 +45,17 @@ const LOOK_EVERY: Duration = Duration::from_micros(50);
 /// Processes of applications, as far as the attach server speaks to them.
 pub(crate) trait Processes {
     /// Whether the number of a process is still that of one which is of this application.
-    fn lives(&self, app: u16, pid: u32) -> bool;
+    fn lives(&self, app: AppId, pid: u32) -> bool;
 
     /// Has a process of an application put a socket in the place of the one with this cookie.
     /// False: it is gone, or does not read.
-    fn give(&self, app: u16, pid: u32, cookie: u64, socket: BorrowedFd<'_>) -> bool;
+    fn give(&self, app: AppId, pid: u32, cookie: u64, socket: BorrowedFd<'_>) -> bool;
 }
 
 /// A connection, a copy of its program's descriptor, and the processes that have it.
 struct Candidate {
     place: SlotKey,
-    app: u16,
+    app: AppId,
     generation: u32,
     cookie: u64,
     socket: OwnedFd,
@@ -108,14 +109,14 @@ impl SocketTable {
     }
 
     /// The applications with their users: one of each user, then the next one of each.
-    fn in_turn(&self) -> Vec<(u16, u32)> {
+    fn in_turn(&self) -> Vec<(AppId, u32)> {
         let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
         let turns = self.apps.iter().map(|app| {
             let turn = of_user.entry(app.uid).or_default();
             *turn += 1;
             (*turn, app.number(), app.uid)
         });
-        let mut turns: Vec<(usize, u16, u32)> = turns.collect();
+        let mut turns: Vec<(usize, AppId, u32)> = turns.collect();
         turns.sort_unstable();
         turns.into_iter().map(|(_, app, user)| (app, user)).collect()
     }
@@ -123,7 +124,7 @@ impl SocketTable {
     /// Those of one application.
     fn give_app(
         &mut self,
-        number: u16,
+        number: AppId,
         looker: &mut OpenSockets,
         claims: &mut Claims,
         processes: &dyn Processes,
@@ -180,14 +181,14 @@ impl SocketTable {
         if let Err(error) = asked {
             tracing::warn!(
                 target: log::SOCKETS,
-                app = number,
+                app = number.0,
                 "the descriptors of application {number} are not known: {error}"
             );
         }
         if is_short {
             tracing::warn!(
                 target: log::SOCKETS,
-                app = number,
+                app = number.0,
                 "the descriptors of application {number} are not all known: its user's time is over"
             );
         }

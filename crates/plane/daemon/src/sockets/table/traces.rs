@@ -74,7 +74,7 @@ impl SocketTable {
 fn request(sample: &Sample, app_name: String) -> TracedRequest {
     let Sample { app, received, taken, shown, read, written, heard, sent } = *sample;
     TracedRequest {
-        app: u32::from(app),
+        app: app.0.into(),
         app_name,
         dispatch_ns: taken.since(received).0,
         receive_ns: shown.since(taken).0,

@@ -14,7 +14,7 @@ use policy::cores::{Class, CoreId, CoresConfig, CoresControl, by_name};
 use shm::CoreCommand;
 use shm::packets::{Next, PacketEnd};
 
-use crate::app::AppId;
+use crate::app::AttachmentId;
 use crate::cores::{
     CoreAllocator, CoreCounts, CoreEvent, CoreTerms, GrantedWorker, Hands, SlotId, Strayed,
 };
@@ -192,7 +192,7 @@ impl Player {
 
 /// An application whose workers run on granted cores.
 pub(super) struct Troupe {
-    pub(super) id: AppId,
+    pub(super) id: AttachmentId,
     pub(super) to: String,
     pub(super) class: Class,
     pub(super) players: Vec<Player>,
@@ -206,7 +206,7 @@ pub(super) struct Floor {
     pub(super) troupes: Vec<Troupe>,
     pub(super) sent: BTreeMap<u16, u16>,
     /// Why applications had to go.
-    pub(super) faults: Vec<(AppId, DetachReason)>,
+    pub(super) faults: Vec<(AttachmentId, DetachReason)>,
     asleep_until: Option<Nanos>,
     is_rung: bool,
     pub(super) steps: u64,
@@ -339,7 +339,7 @@ impl Floor {
     }
 
     /// The application goes, with its memory as it is.
-    pub(super) fn detach(&mut self, id: AppId, why: DetachReason) {
+    pub(super) fn detach(&mut self, id: AttachmentId, why: DetachReason) {
         let now = self.harness.now;
         self.allocator.remove(id, now, &mut self.harness.dispatcher, &mut self.fake_threads);
         self.harness.dispatcher.detach(id, why, now);

@@ -1,9 +1,11 @@
 //! What whoever captures sees of packets on their way in and out, and what they cost the way:
 //! nothing.
 
+use base::AppId;
+
 use super::*;
 use crate::capture::CaptureDirection::{In, Out};
-use crate::{AppId, CAPTURES_MAX, CaptureDirection, CaptureFilter, CaptureReader, capture};
+use crate::{AttachmentId, CAPTURES_MAX, CaptureDirection, CaptureFilter, CaptureReader, capture};
 
 /// A captured packet: way, time, bytes that it had, bytes that were kept.
 type Seen = (CaptureDirection, Nanos, u32, Vec<u8>);
@@ -60,7 +62,7 @@ fn both_directions_are_seen_whole_and_in_the_order_in_which_they_went() {
 fn only_what_meets_all_conditions_is_taken() {
     let (mine, other) = ("10.0.0.1:5000", "10.0.0.3:5001");
     let host = |text: &str| Some(text.parse().expect("the test writes an address"));
-    let foreign = AppId { index: 1, turn: 1 };
+    let foreign = AttachmentId { app: AppId(1), turn: 1 };
     for (filter, expected) in [
         (ALL, 4),
         (CaptureFilter { port: Some(7), ..ALL }, 4),
@@ -70,7 +72,7 @@ fn only_what_meets_all_conditions_is_taken() {
         (CaptureFilter { host: host("10.0.0.3"), ..ALL }, 2),
         (CaptureFilter { host: host("10.0.0.3"), port: Some(5000), ..ALL }, 0),
         (CaptureFilter { host: host("fd00::1"), ..ALL }, 0),
-        (CaptureFilter { app: Some(AppId::OWN), ..ALL }, 4),
+        (CaptureFilter { app: Some(AttachmentId::OWN), ..ALL }, 4),
         (CaptureFilter { app: Some(foreign), ..ALL }, 0),
     ] {
         let mut bench = Bench::echo();

@@ -45,7 +45,7 @@ impl App {
         rate: Option<Arc<Rate>>,
         quota_bytes: u64,
     ) -> Self {
-        Self::named(command_queue, (5, 1000, 7), rate, quota_bytes)
+        Self::named(command_queue, (AppId(5), 1000, 7), rate, quota_bytes)
     }
 
     /// Application `number` of `user`, which listens on `port`.
@@ -55,12 +55,12 @@ impl App {
         user: u32,
         port: u16,
     ) -> Self {
-        Self::named(command_queue, (number, user, port), None, 1 << 30)
+        Self::named(command_queue, (AppId(number), user, port), None, 1 << 30)
     }
 
     fn named(
         command_queue: CommandQueue,
-        (app, user, port): (u16, u32, u16),
+        (app, user, port): (AppId, u32, u16),
         rate: Option<Arc<Rate>>,
         quota_bytes: u64,
     ) -> Self {
@@ -242,7 +242,7 @@ impl App {
 
     /// Has workers take rings from connections that were not read from for so long.
     pub(super) fn evict(&self, idle: base::Nanos, bytes: u64) {
-        let eviction = Arc::new(Eviction::new(5, idle, bytes));
+        let eviction = Arc::new(Eviction::new(AppId(5), idle, bytes));
         self.command_queue.command(&Command::Evict(eviction));
     }
 

@@ -6,7 +6,7 @@ use super::*;
 /// Has the slow side close a socket in order, or with a reset.
 fn close(app: &App, slot: u32, is_abort: bool) {
     let generation = app.streams.server.generation(slot);
-    app.command_queue.command(&Command::Close { app: 5, slot, generation, is_abort });
+    app.command_queue.command(&Command::Close { app: AppId(5), slot, generation, is_abort });
 }
 
 /// A datagram in an application's ring.
@@ -63,7 +63,7 @@ fn a_socket_that_is_closed_while_it_moves_between_workers_is_closed_where_it_arr
                 }
             }
             if is_removed {
-                app.command_queue.command(&Command::Remove { app: 5 });
+                app.command_queue.command(&Command::Remove { app: AppId(5) });
             } else {
                 app.accepted.iter().for_each(|slot| close(&app, *slot, is_abort));
             }

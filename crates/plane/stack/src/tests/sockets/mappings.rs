@@ -71,7 +71,7 @@ fn nothing_of_a_program_stays_mapped_when_it_has_gone_however_it_left_its_socket
         }
         bench.turns(1 + round % 3);
         assert!(is_mapped(inode), "the test looks at the right file");
-        command_queue.command(&Command::Remove { app: 5 });
+        command_queue.command(&Command::Remove { app: AppId(5) });
         drop(app);
         bench.turns(200);
         assert_eq!(streams.strong_count(), 0, "somebody keeps program {round}");

@@ -12,7 +12,14 @@ fn a_connection_is_opened_although_its_application_was_never_heard_of_before() {
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
     let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
-    app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, next_hop });
+    app.command_queue.command(&Command::Connect {
+        app: AppId(5),
+        slot,
+        local,
+        remote,
+        options,
+        next_hop,
+    });
     let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
     // Nobody listens there: it is refused, of which the application hears.
@@ -39,7 +46,7 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
         let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
         let options = options();
         app.command_queue.command(&Command::Connect {
-            app: 5,
+            app: AppId(5),
             slot,
             local,
             remote,
@@ -105,7 +112,7 @@ fn a_router_that_knows_no_way_ends_what_is_being_opened_and_nothing_else() {
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
     let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     app.command_queue.command(&Command::Connect {
-        app: 5,
+        app: AppId(5),
         slot,
         local,
         remote,
@@ -135,7 +142,7 @@ fn a_connection_that_no_worker_has_begun_with_is_taken_back_once() {
     let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header: vec![0; 14] };
     let options = options();
     app.command_queue.command(&Command::Connect {
-        app: 5,
+        app: AppId(5),
         slot: 8,
         local,
         remote,
@@ -143,9 +150,9 @@ fn a_connection_that_no_worker_has_begun_with_is_taken_back_once() {
         next_hop,
     });
     assert!(
-        !app.command_queue.withdraw(5, 9)
-            && app.command_queue.withdraw(5, 8)
-            && !app.command_queue.withdraw(5, 8)
+        !app.command_queue.withdraw(AppId(5), 9)
+            && app.command_queue.withdraw(AppId(5), 8)
+            && !app.command_queue.withdraw(AppId(5), 8)
     );
 }
 
@@ -161,7 +168,7 @@ fn a_name_that_is_still_in_use_is_refused_as_linux_refuses_it() {
         let (next_hop, options) = (next_hop.clone(), options());
         app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
         app.command_queue.command(&Command::Connect {
-            app: 5,
+            app: AppId(5),
             slot,
             local,
             remote,

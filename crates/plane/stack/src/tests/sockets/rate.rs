@@ -58,7 +58,7 @@ fn connections_that_a_limited_user_opens_are_paid_for_and_all_open_in_the_end() 
         let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
         let options = options();
         app.command_queue.command(&Command::Connect {
-            app: 5,
+            app: AppId(5),
             slot,
             local,
             remote,

@@ -129,7 +129,7 @@ fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
     let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
     app.command_queue.command(&Command::Connect {
-        app: 5,
+        app: AppId(5),
         slot: opened,
         local,
         remote,

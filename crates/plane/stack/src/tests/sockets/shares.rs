@@ -11,7 +11,7 @@ fn marker(command_queue: &CommandQueue, number: u16) -> Arc<AppSockets> {
     let sizes = SocketSizes { slots: 1024, pollers: 8, sides: 1, workers: 16, ring_bytes: 1 << 20 };
     let quota = Arc::new(Quota::new(1024, 1 << 20));
     let streams = Arc::new(AppSockets {
-        app: number,
+        app: AppId(number),
         user: 2000,
         region: u32::from(number),
         server: SocketServer::within("marker", sizes, quota).expect("addresses are left"),

@@ -146,7 +146,7 @@ impl SocketTable {
                     all.push(Ready { candidate, successor, request: LetGoRequest::default() });
                 }
                 Err(error) => {
-                    let app = candidate.app;
+                    let app = candidate.app.0;
                     tracing::warn!(target: log::SOCKETS, app, "a connection stays: {error}");
                     self.count_kept(Event::HandOverRefused, 1);
                     self.let_be(candidate);
@@ -212,7 +212,7 @@ impl SocketTable {
             Err(error) => {
                 tracing::warn!(
                     target: log::SOCKETS,
-                    app = candidate.app,
+                    app = candidate.app.0,
                     "a connection is lost: {error}"
                 );
                 self.close_later(user, socket);
