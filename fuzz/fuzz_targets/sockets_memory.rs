@@ -6,6 +6,7 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
+use base::SlotId;
 use libfuzzer_sys::fuzz_target;
 use shm::sockets::{
     Backlog, Quota, RingDesc, Side, SlotWords, SocketMemory, SocketServer, SocketSizes,
@@ -59,8 +60,8 @@ fuzz_target!(|input: (u8, Vec<Word>)| {
 });
 
 fn slot_at(memory: &SocketMemory, slot: u32) -> u64 {
-    let first = memory.slot(0).map_or(0, |words| std::ptr::from_ref(words) as u64);
-    let at = memory.slot(slot % memory.sizes().slots).expect("it is there");
+    let first = memory.slot(SlotId(0)).map_or(0, |words| std::ptr::from_ref(words) as u64);
+    let at = memory.slot(SlotId(slot % memory.sizes().slots)).expect("it is there");
     let state = std::ptr::from_ref(memory.state()) as u64 - 128;
     std::ptr::from_ref(at) as u64 - first + (first - state)
 }
@@ -82,10 +83,10 @@ fn look(memory: &SocketMemory, sizes: SocketSizes) {
             assert!(heard <= 64, "{heard} of at most 64");
         }
     }
-    for slot in 0..sizes.slots {
+    for slot in (0..sizes.slots).map(SlotId) {
         look_at(memory, memory.slot(slot).expect("it is there"));
     }
-    assert!(memory.slot(memory.sizes().slots).is_none());
+    assert!(memory.slot(SlotId(memory.sizes().slots)).is_none());
 }
 
 fn look_at(memory: &SocketMemory, words: &SlotWords) {

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use attach::{Call, Link, Reply, SocketsRequest};
+use base::SlotId;
 use rustix::fs::{SeekFrom, seek};
 use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
 use shm::sockets::{SlotWords, SocketMemory};
@@ -60,7 +61,7 @@ pub struct StreamLiar {
     file: OwnedFd,
     memory: SocketMemory,
     doorbell: OwnedFd,
-    slot: u32,
+    slot: SlotId,
     _socket: OwnedFd,
 }
 
@@ -120,7 +121,7 @@ impl StreamLiar {
             bind(&socket, &at).expect("the port is free");
         }
         let slot = match link.call(call, Some(socket.as_fd()), drop) {
-            Ok((Reply::Slot { slot, .. }, _)) => slot,
+            Ok((Reply::Slot { slot, .. }, _)) => SlotId(slot),
             other => panic!("no slot but {other:?}"),
         };
         Self { _link: link, file, memory, doorbell, slot, _socket: socket }
@@ -158,8 +159,8 @@ impl StreamLiar {
     pub fn ring(&self) {
         for worker in 0.. {
             let Some(ready_bits) = self.memory.worker(worker) else { break };
-            for slot in [self.slot, 0, 1, 33, self.memory.sizes().slots - 1] {
-                let _ = ready_bits.set(slot);
+            for slot in [self.slot.0, 0, 1, 33, self.memory.sizes().slots - 1] {
+                let _ = ready_bits.set(SlotId(slot));
             }
         }
         rustix::io::write(&self.doorbell, &1_u64.to_ne_bytes()).expect("it is far from full");

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use base::SlotId;
 use shm::sockets::RingDesc;
 
 use super::program::{Program, SLOTS};
@@ -24,7 +25,7 @@ fn value(input: &mut Input<'_>, before: u64) -> u64 {
 /// Writes one word, and has a worker look.
 pub(super) fn write(program: &Program, input: &mut Input<'_>) {
     let which = input.byte();
-    let slot = u32::from(input.byte()) % SLOTS;
+    let slot = SlotId(u32::from(input.byte()) % SLOTS);
     let words = program.words(slot);
     let long = [
         &words.rx_head,

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use base::AppId;
+use base::{AppId, SlotId};
 use shm::sockets::{
     Asks, Backlog, Kind, Quota, RingDesc, Side, SlotState, SlotWords, SocketMemory, SocketServer,
     SocketSizes, TX_GROW_SHIFT,
@@ -38,10 +38,10 @@ struct Streams {
 /// A program that listens.
 pub(super) struct Program {
     pub(super) memory: SocketMemory,
-    pub(super) listener: u32,
+    pub(super) listener: SlotId,
     sockets: Arc<AppSockets>,
-    open: Vec<u32>,
-    streams: BTreeMap<u32, Streams>,
+    open: Vec<SlotId>,
+    streams: BTreeMap<SlotId, Streams>,
     /// Slots of connections that went on elsewhere, which nobody gives back.
     kept: u32,
     is_honest: bool,
@@ -92,8 +92,8 @@ impl Program {
         }
     }
 
-    pub(super) fn words(&self, slot: u32) -> &SlotWords {
-        self.memory.slot(slot % SLOTS).expect("all of them are there")
+    pub(super) fn words(&self, slot: SlotId) -> &SlotWords {
+        self.memory.slot(SlotId(slot.0 % SLOTS)).expect("all of them are there")
     }
 
     /// Slots and bytes of rings that are lent: those of the listener when nothing else is left.
@@ -101,19 +101,19 @@ impl Program {
         (self.sockets.server.slots_taken() - self.kept, self.sockets.server.heap().bytes())
     }
 
-    fn pick(&self, number: usize) -> Option<u32> {
+    fn pick(&self, number: usize) -> Option<SlotId> {
         (!self.open.is_empty()).then(|| self.open[number % self.open.len()])
     }
 
     /// The worker that has the socket is told to look.
-    fn tell(&self, slot: u32) {
+    fn tell(&self, slot: SlotId) {
         let worker = self.words(slot).worker.load(Ordering::Acquire);
         if let Some(bits) = self.memory.worker(worker) {
             let _ = bits.set(slot);
         }
     }
 
-    fn ask(&self, slot: u32, ask: u32) {
+    fn ask(&self, slot: SlotId, ask: u32) {
         self.words(slot).asks.fetch_or(ask, Ordering::AcqRel);
         self.tell(slot);
     }
@@ -195,7 +195,7 @@ impl Program {
     }
 
     /// Asks for a connection to go on elsewhere. Which one; nobody touches it meanwhile.
-    pub(super) fn hand_over(&mut self, commands: &CommandQueue, number: usize) -> Option<u32> {
+    pub(super) fn hand_over(&mut self, commands: &CommandQueue, number: usize) -> Option<SlotId> {
         let slot = self.pick(number)?;
         let (app, generation) = (self.sockets.app, self.sockets.server.generation(slot));
         commands.command(&Command::HandOver { app, slot, generation });

@@ -37,6 +37,44 @@ impl AppId {
     }
 }
 
+/// A socket's place in its region of shared memory.
+///
+/// The two ends of a connection within the host have an even place, which connects, and the one
+/// after it, which accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct SlotId(pub u32);
+
+impl SlotId {
+    /// The id as an index of per-slot arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The slot after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    /// The slot of the other end of a connection within the host.
+    #[must_use]
+    pub const fn peer(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+
+    /// The slot of the connecting end of such a connection.
+    #[must_use]
+    pub const fn connecting(self) -> Self {
+        Self(self.0 & !1)
+    }
+
+    /// Which end of such a connection it is of: 0 connects, 1 accepts.
+    pub const fn end(self) -> usize {
+        (self.0 & 1) as usize
+    }
+}
+
 /// `flow hash & (groups - 1)`: the unit that is owned and moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
@@ -85,6 +123,12 @@ impl fmt::Display for WorkerId {
 }
 
 impl fmt::Display for AppId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for SlotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

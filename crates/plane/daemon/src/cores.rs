@@ -5,7 +5,7 @@ mod strays;
 
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
-use datapath::cores::{Call, CoreAllocator, CoreTerms, GrantedWorker, SlotId};
+use datapath::cores::{Call, CoreAllocator, CoreSlot, CoreTerms, GrantedWorker};
 use datapath::{AttachmentId, DetachReason, Dispatcher};
 use policy::cores::{
     Class, CoreId, CoresConfig, CoresControl, CoresRefused, gives_only_guaranteed,
@@ -39,7 +39,7 @@ pub(crate) struct Cores {
     next_look: Nanos,
     strays: Strays<AttachmentId>,
     /// A slot of each application, by which its process is known.
-    slots: Vec<(AttachmentId, SlotId)>,
+    slots: Vec<(AttachmentId, CoreSlot)>,
 }
 
 impl Cores {
@@ -129,7 +129,7 @@ impl Cores {
         let left = self.allocator.table().cores().len().saturating_sub(promised.sum());
         let guaranteed = self.own.guaranteed.min(workers.len().min(left) as u16);
         let terms = CoreTerms { guaranteed, ..self.own };
-        let slots: Vec<SlotId> =
+        let slots: Vec<CoreSlot> =
             self.allocator.add(AttachmentId::OWN, terms, workers, None, now, dispatcher)?;
         self.hands.employ(&slots, None);
         Ok(())

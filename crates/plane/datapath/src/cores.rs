@@ -35,7 +35,7 @@ use crate::rate_limit::RateLimit;
 pub use counts::{CoreCounts, CoreEvent};
 pub use hands::{Hands, Strayed};
 use slot::Slot;
-pub use slot::{Call, GrantedWorker, SlotId};
+pub use slot::{Call, CoreSlot, GrantedWorker};
 pub use suspect::Suspect;
 
 /// Workers that are kept at once, at most: all applications together.
@@ -69,15 +69,15 @@ pub struct CoreAllocator {
     wanted: Arc<ReadySet>,
     wanted_cursor: u32,
     /// Slots that hold a core.
-    held: Vec<SlotId>,
+    held: Vec<CoreSlot>,
     /// Slots without a core that have something to do.
-    waiting: Vec<SlotId>,
+    waiting: Vec<CoreSlot>,
     /// Slots whose groups move when they have been without a core for long enough, the earliest
     /// first, each once.
-    resting: VecDeque<(Nanos, SlotId)>,
+    resting: VecDeque<(Nanos, CoreSlot)>,
     rest_after: Nanos,
     /// Batch jobs that lost their core and have not been told, the earliest first.
-    losses: VecDeque<(Nanos, SlotId)>,
+    losses: VecDeque<(Nanos, CoreSlot)>,
     /// Workers of batch jobs.
     jobs: usize,
     /// Of applications that named a thread that is not theirs, or whose thread has ended.
@@ -96,7 +96,7 @@ pub struct CoreAllocator {
 /// An application whose workers are kept.
 struct Kept {
     app: AttachmentId,
-    slots: Vec<SlotId>,
+    slots: Vec<CoreSlot>,
     bits: Option<CoreGrantBits>,
     /// Looks at its core grants that found nothing new.
     vain: RateLimit,
@@ -165,10 +165,10 @@ impl CoreAllocator {
         bits: Option<CoreGrantBits>,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
-    ) -> Result<Vec<SlotId>, CoresRefused> {
+    ) -> Result<Vec<CoreSlot>, CoresRefused> {
         let free = |slot: &usize| self.slots.get(*slot).is_none_or(Option::is_none);
         let slots = (0..usize::from(SLOTS_MAX)).filter(free).take(workers.len());
-        let slots: Vec<SlotId> = slots.map(|slot| SlotId(slot as u16)).collect();
+        let slots: Vec<CoreSlot> = slots.map(|slot| CoreSlot(slot as u16)).collect();
         if slots.len() < workers.len() {
             return Err(CoresRefused::Worker(WorkerId(SLOTS_MAX)));
         }
@@ -223,7 +223,7 @@ impl CoreAllocator {
     ) -> Vec<GrantedWorker> {
         let Some(at) = self.kept.iter().position(|kept| kept.app == app) else { return Vec::new() };
         let Kept { slots, .. } = self.kept.swap_remove(at);
-        let is_gone = |slot: &SlotId| slots.contains(slot);
+        let is_gone = |slot: &CoreSlot| slots.contains(slot);
         self.held.retain(|slot| !is_gone(slot));
         self.waiting.retain(|slot| !is_gone(slot));
         self.resting.retain(|(_, slot)| !is_gone(slot));
@@ -339,7 +339,7 @@ impl CoreAllocator {
         Some((slot.app, slot.worker))
     }
 
-    fn count(&mut self, slot: SlotId, event: CoreEvent) {
+    fn count(&mut self, slot: CoreSlot, event: CoreEvent) {
         self.counts.add(event);
         let Some(Some(of)) = self.slots.get(slot.index()) else { return };
         if let Some(kept) = self.kept.iter_mut().find(|kept| kept.app == of.app) {
@@ -357,7 +357,7 @@ impl CoreAllocator {
     }
 
     /// Whether that is news.
-    fn wait_for_core(&mut self, slot: SlotId, now: Nanos) -> bool {
+    fn wait_for_core(&mut self, slot: CoreSlot, now: Nanos) -> bool {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
         if of.waits || of.standing.holds() {
             return false;

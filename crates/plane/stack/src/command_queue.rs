@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use base::{AppId, WorkerId};
+use base::{AppId, SlotId, WorkerId};
 use shm::ring;
 
 use crate::eviction::Evicted;
@@ -81,7 +81,7 @@ impl CommandQueue {
 
     /// Takes back a connection that is to be opened and that no worker has begun with. False: one
     /// has, or there is none.
-    pub fn withdraw(&self, app: AppId, slot: u32) -> bool {
+    pub fn withdraw(&self, app: AppId, slot: SlotId) -> bool {
         let mut state = self.state();
         let at = state.opens.iter().position(|other| other.socket() == Some((app, slot)));
         at.map(|at| state.opens.swap_remove(at)).is_some()

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::WorkerId;
+use base::{SlotId, WorkerId};
 use shm::sockets::{HEADER_BYTES, Record, RingMemory, SlotOption, SlotWords};
 use wire::FlowKey;
 use wire::icmp::{ErrorKind, ErrorMessage};
@@ -22,7 +22,7 @@ pub struct Datagrams {
     /// Whose.
     pub app: Arc<AppSockets>,
     /// Its slot.
-    pub slot: u32,
+    pub slot: SlotId,
     /// Where it is bound; an unspecified address: every one of ours.
     pub local: SocketAddr,
     /// From whom alone it hears.
@@ -61,7 +61,7 @@ impl Datagrams {
     /// addresses of ours that its user may have; its datagrams leave from no other.
     pub fn new(
         app: Arc<AppSockets>,
-        slot: u32,
+        slot: SlotId,
         local: SocketAddr,
         remote: Option<SocketAddr>,
         payload_max: usize,

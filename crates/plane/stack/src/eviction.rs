@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use shm::sockets::RingMemory;
 
 use crate::app_sockets::AppSockets;
@@ -45,7 +45,7 @@ pub struct Evicted {
     /// Whose.
     pub app: Arc<AppSockets>,
     /// The socket's slot.
-    pub slot: u32,
+    pub slot: SlotId,
     /// The slot's generation, as of this socket.
     pub generation: u32,
     /// The ring.

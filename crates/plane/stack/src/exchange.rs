@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{FlowGroup, Nanos, WorkerId};
+use base::{FlowGroup, Nanos, SlotId, WorkerId};
 use tcp::Detached;
 use wire::FlowKey;
 
@@ -53,7 +53,7 @@ pub(crate) struct Belongings {
     /// Where the service is in what it sends.
     pub(crate) position: u32,
     /// The application's socket: whose, the slot, and what is known of it.
-    pub(crate) socket: Option<(Arc<AppSockets>, u32, Conn)>,
+    pub(crate) socket: Option<(Arc<AppSockets>, SlotId, Conn)>,
 }
 
 /// The parcels of all groups under way; clones are the same exchange.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use base::Nanos;
+use base::{Nanos, SlotId};
 use shm::RegionError;
 use shm::sockets::{FreeIndexes, RECORDS_MAX, RepairRecord, RepairTable, RingDesc};
 use tcp::{Engine, FlowId};
@@ -40,12 +40,12 @@ impl FlowRecords {
 
     /// That of a slot.
     #[inline]
-    pub(crate) fn of_slot(&self, slot: u32) -> Option<&RepairRecord> {
-        if slot < self.slots { self.table.get(slot) } else { None }
+    pub(crate) fn of_slot(&self, slot: SlotId) -> Option<&RepairRecord> {
+        if slot.0 < self.slots { self.table.get(slot) } else { None }
     }
 
     fn of_orphan(&self, place: u32) -> Option<&RepairRecord> {
-        self.table.get(self.slots.saturating_add(place))
+        self.table.get(SlotId(self.slots.saturating_add(place)))
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base::SlotId;
+
 use crate::app_sockets::AppSockets;
 
 /// Errors that wait for the slow side, at most.
@@ -19,7 +21,7 @@ pub struct ForKernel {
     /// Whose socket it is about.
     pub app: Arc<AppSockets>,
     /// Its slot.
-    pub slot: u32,
+    pub slot: SlotId,
     /// The own address that it has come to.
     pub to: IpAddr,
     /// The IP packet, as it came.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use base::SlotId;
 use piece::ReadPiece;
 use tcp::{NoRepair, Repair, Span};
 
@@ -16,7 +17,7 @@ pub struct Parcel {
     /// Whose it was.
     pub app: Arc<AppSockets>,
     /// Its slot, which nobody gives back; of an orphan that was opened here, the one that it had.
-    pub slot: u32,
+    pub slot: SlotId,
     /// The slot's, since this socket has it.
     pub generation: u32,
     /// The connection; or why it is still the worker's.

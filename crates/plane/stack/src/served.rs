@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{AppId, Nanos, WorkerId};
+use base::{AppId, Nanos, SlotId, WorkerId};
 use tcp::{Engine, Event, FlowId, Output};
 
 use crate::app_sockets::AppSockets;
@@ -65,7 +65,7 @@ const QUANTUM: usize = 32;
 pub(crate) const COMMANDS: usize = 32;
 
 /// A socket: the application's number, its slot, the generation.
-type SocketKey = (AppId, u32, u32);
+type SocketKey = (AppId, SlotId, u32);
 
 /// Everything a worker knows about sockets.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(crate) struct Sockets {
     /// By number.
     clients: Vec<Option<Box<Client>>>,
     /// By flow number: whose it is.
-    by_flow: Vec<Option<(AppId, u32)>>,
+    by_flow: Vec<Option<(AppId, SlotId)>>,
     bound: AllBound,
     /// Connections opened here that have no socket and are not over: what is to be said then.
     orphans: BTreeMap<FlowId, SocketKey>,
@@ -91,7 +91,7 @@ pub(crate) struct Sockets {
     /// Programs with marked slots that wait for their turn.
     ready: Rounds<AppId>,
     /// Sockets to be shown at the end of the turn.
-    touched: Vec<(AppId, u32)>,
+    touched: Vec<(AppId, SlotId)>,
     /// What waits for a moment.
     paced: Paced,
     /// Applications were told something since they last said something.
@@ -252,7 +252,7 @@ impl Sockets {
         now: Nanos,
         out: &mut O,
     ) -> usize {
-        let mut marked = arrayvec::ArrayVec::<u32, { QUANTUM + 64 }>::new();
+        let mut marked = arrayvec::ArrayVec::<SlotId, { QUANTUM + 64 }>::new();
         let Some(client) = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut) else {
             return 0;
         };
@@ -280,20 +280,20 @@ impl Sockets {
         self.clients.get(app.index())?.as_deref()
     }
 
-    fn conn(&mut self, app: AppId, slot: u32) -> Option<(&mut Conn, &Arc<AppSockets>)> {
+    fn conn(&mut self, app: AppId, slot: SlotId) -> Option<(&mut Conn, &Arc<AppSockets>)> {
         let client = self.clients.get_mut(app.index())?.as_deref_mut()?;
-        let conn = client.conns.get_mut(slot as usize)?.as_mut()?;
+        let conn = client.conns.get_mut(slot.index())?.as_mut()?;
         Some((conn, &client.streams))
     }
 
-    fn take_conn(&mut self, app: AppId, slot: u32) -> Option<Conn> {
+    fn take_conn(&mut self, app: AppId, slot: SlotId) -> Option<Conn> {
         let client = self.clients.get_mut(app.index())?.as_deref_mut()?;
-        let conn = client.conns.get_mut(slot as usize)?.take()?;
+        let conn = client.conns.get_mut(slot.index())?.take()?;
         self.stats.traces.ended(conn.trace);
         Some(conn)
     }
 
-    fn insert(&mut self, app: AppId, slot: u32, conn: Conn) {
+    fn insert(&mut self, app: AppId, slot: SlotId, conn: Conn) {
         if let Some(flow) = conn.flow {
             if self.by_flow.len() <= flow.index() {
                 self.by_flow.resize(flow.index() + 1, None);
@@ -302,31 +302,31 @@ impl Sockets {
         }
         let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
-        if client.conns.len() <= slot as usize {
-            client.conns.resize_with(slot as usize + 1, || None);
+        if client.conns.len() <= slot.index() {
+            client.conns.resize_with(slot.index() + 1, || None);
         }
         if let Some(words) = client.streams.server.memory().slot(slot) {
             words.trace.store(0, Ordering::Relaxed);
             words.worker.store(u32::from(self.me.0), Ordering::Release);
         }
-        client.conns[slot as usize] = Some(Conn { trace: 0, ..conn });
+        client.conns[slot.index()] = Some(Conn { trace: 0, ..conn });
     }
 
     /// Whose a flow is. When it is over and that was not heard yet, its number may be another's.
-    fn owner(&self, flow: FlowId) -> Option<(AppId, u32)> {
+    fn owner(&self, flow: FlowId) -> Option<(AppId, SlotId)> {
         let (app, slot) = self.by_flow.get(flow.index()).copied().flatten()?;
-        let conn = self.client(app)?.conns.get(slot as usize)?.as_ref()?;
+        let conn = self.client(app)?.conns.get(slot.index())?.as_ref()?;
         (conn.flow == Some(flow)).then_some((app, slot))
     }
 
     /// A flow is nobody's any more, unless its number is another flow's by now.
-    fn disown(&mut self, flow: FlowId) -> Option<(AppId, u32)> {
+    fn disown(&mut self, flow: FlowId) -> Option<(AppId, SlotId)> {
         let owner = self.owner(flow)?;
         self.by_flow[flow.index()] = None;
         Some(owner)
     }
 
-    fn touch(&mut self, app: AppId, slot: u32) {
+    fn touch(&mut self, app: AppId, slot: SlotId) {
         if let Some((conn, _)) = self.conn(app, slot)
             && !std::mem::replace(&mut conn.is_touched, true)
         {

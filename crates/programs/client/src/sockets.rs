@@ -64,9 +64,10 @@ mod yield_policy;
 
 pub use attach::Given;
 pub use attach::{AttachError, FallbackReason, Profile};
+pub use base::SlotId;
 pub use confined::{is_confined, note_confined, prepare_to_be_confined};
 pub use datagram::{Outgoing, Received};
-pub use ids::{RegionId, SlotId};
+pub use ids::RegionId;
 pub use info::SocketInfo;
 pub use lock::{GIVEN_TO_KERNEL, GIVEN_WITHIN};
 pub use offer::Outcome;

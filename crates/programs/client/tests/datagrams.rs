@@ -89,7 +89,7 @@ fn what_is_cut_leaves_as_datagrams_of_one_length_and_all_say_the_same() {
         Ok(copied)
     });
     assert_eq!(sent, Ok(250));
-    let records = records(&daemon.acknowledge(socket.key().1.0));
+    let records = records(&daemon.acknowledge(socket.key().1));
     let lengths: Vec<usize> = records.iter().map(|(_, payload)| payload.len()).collect();
     assert_eq!(lengths, [100, 100, 50]);
     assert_eq!(records.iter().flat_map(|(_, payload)| payload).copied().collect::<Vec<_>>(), bytes);
@@ -106,7 +106,7 @@ fn what_is_cut_enters_the_ring_whole_or_not_at_all() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     let how =
         Outgoing { to: Some(peer()), segment_bytes: NonZeroU16::new(500), ..Outgoing::default() };
     let send = |bytes: usize| socket.send_as_with(&how, bytes, |piece| Ok(piece.len()));
@@ -125,7 +125,7 @@ fn from_an_address_that_the_daemon_may_not_have_allowed_the_kernel_sends() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     let [one, later] = [2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
     let version = daemon.tell_addresses(&[one]);
     let bind = |local: [u8; 4]| {
@@ -146,7 +146,7 @@ fn there_is_room_in_the_ring_that_is_used_while_a_longer_one_is_offered() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     let send = |bytes: &[u8]| socket.send_to(bytes, Some(peer()));
     while send(&[0; 1000]).is_ok() {}
     daemon.offer(slot, 20);
@@ -161,7 +161,7 @@ fn who_is_to_send_what_is_cut_gets_a_ring_with_room_for_it() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     daemon.words(slot, |words| words.tx_log2_max.store(20, Ordering::Relaxed));
     socket.expect_segments();
     let offered = || daemon.words(slot, |words| words.tx_ring.load(Ordering::Acquire));
@@ -180,7 +180,7 @@ fn datagrams_of_one_kind_and_length_come_as_one_and_others_do_not() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = socket(&session);
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     let record = Record {
         remote: Some(peer()),
         local: Some(IpAddr::from([10, 0, 0, 2])),

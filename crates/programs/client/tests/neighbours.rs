@@ -35,12 +35,12 @@ fn a_neighbour_that_writes_a_living_thread_into_a_lock_keeps_nobody_waiting_for_
     let daemon = Daemon::start();
     let session = daemon.attach();
     let (client, server) = pair(&session, LOCAL_PORTS.start + 70);
-    let slot = client.key().1.0;
+    let slot = client.key().1;
     // Process 1 lives for ever, and copies no bytes.
     daemon.local_words(slot, |words| words.tx_lock.store(1, Ordering::Release));
     assert_eq!(client.send(b"question"), Err(Errno::CONNRESET));
     assert!(client.is_over(), "the connection is over");
     assert!(client.send(b"question").is_err());
-    daemon.local_words(slot + 1, |words| words.rx_lock.store(1, Ordering::Release));
+    daemon.local_words(slot.next(), |words| words.rx_lock.store(1, Ordering::Release));
     assert_eq!(server.receive(&mut [0; 9]), Err(Errno::CONNRESET));
 }

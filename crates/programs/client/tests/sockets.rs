@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use base::SlotId;
+
 use crate::ends::{SOON, connected, connecting, ours, pair, receive_text, to};
 use crate::streams::{Daemon, LOCAL_PORTS, SILENT_PORT, address_of, kernel_socket};
 use calisto_client::DetachReason;
@@ -20,7 +22,7 @@ fn a_connection_is_waited_for_and_then_carries_bytes_both_ways() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = connecting(&session);
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     assert_eq!(socket.connected(), Err(Errno::AGAIN));
     assert_eq!(socket.readiness(), Readiness::EMPTY);
     assert_eq!(socket.send(b"early"), Err(Errno::AGAIN));
@@ -48,7 +50,7 @@ fn a_refused_connection_says_so_once() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let socket = connecting(&session);
-    daemon.become_state(socket.key().1.0, SlotState::BROKEN, 111);
+    daemon.become_state(socket.key().1, SlotState::BROKEN, 111);
     assert_eq!(socket.wait(Readiness::OUT, SOON), Ok(Waited::Ready));
     assert!(socket.readiness().contains(Readiness::ERR | Readiness::HUP));
     assert_eq!(socket.connected(), Err(Errno::CONNREFUSED));
@@ -176,10 +178,10 @@ fn waits_end_by_time_by_signal_and_not_without_reason() {
     }
 }
 
-fn taken(poller: &Poller) -> Vec<u32> {
+fn taken(poller: &Poller) -> Vec<SlotId> {
     let mut found = Vec::new();
     poller.take(&mut found, 100);
-    let mut slots: Vec<u32> = found.into_iter().map(|(_, slot)| slot.0).collect();
+    let mut slots: Vec<SlotId> = found.into_iter().map(|(_, slot)| slot).collect();
     slots.sort_unstable();
     slots
 }
@@ -255,7 +257,7 @@ fn two_programs_on_one_machine_talk_without_the_daemon() {
     poller.disarm();
     poller.drain();
     assert!(!is_readable(&poller, 0));
-    assert_eq!(taken(&poller), [server.key().1.0]);
+    assert_eq!(taken(&poller), [server.key().1]);
     assert_eq!(receive_text(&server), "hello");
 
     // A full ring stops the writer until the reader has read.
@@ -376,7 +378,7 @@ fn options_flags_and_names_are_the_same_for_all_who_hold_a_socket() {
         assert_eq!(words.cookie.load(Ordering::Relaxed), 77);
         assert!(words.asks().has(Asks::NAMED));
     });
-    assert!(session.socket(region, calisto_client::sockets::SlotId(5000)).is_err());
+    assert!(session.socket(region, SlotId(5000)).is_err());
 }
 
 #[test]
@@ -385,7 +387,7 @@ fn datagrams_keep_their_edges_and_addresses() {
     let session = daemon.attach();
     let fd = kernel_socket(SocketType::DGRAM, 0);
     let socket = ours(session.udp(fd.as_fd(), None).expect("the daemon answers"));
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     assert!(socket.is_datagram());
     assert_eq!(socket.readiness(), Readiness::OUT);
     assert_eq!(socket.send_to(b"x", None), Err(Errno::DESTADDRREQ));
@@ -546,7 +548,7 @@ fn who_sleeps_says_so_and_is_woken_by_the_notify_word() {
     let session = daemon.attach();
     for port in [0, LOCAL_PORTS.start + 3] {
         let (client, server) = pair(&session, port);
-        let slot = server.key().1.0;
+        let slot = server.key().1;
         let words = || {
             let read = |words: &shm::sockets::SlotWords| {
                 let load = |word: &AtomicU32| word.load(Ordering::Acquire);

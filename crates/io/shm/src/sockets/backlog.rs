@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::SlotId;
+
 use super::layout::SocketMemory;
 use super::ring::{RingDesc, RingMemory};
 use super::slot::SlotWords;
@@ -16,16 +18,16 @@ pub struct Entry {
     /// Never zero.
     pub region: u32,
     /// Which slot.
-    pub slot: u32,
+    pub slot: SlotId,
 }
 
 impl Entry {
     fn word(self) -> u64 {
-        u64::from(self.region) << 32 | u64::from(self.slot)
+        u64::from(self.region) << 32 | u64::from(self.slot.0)
     }
 
     fn of_word(word: u64) -> Option<Self> {
-        let (region, slot) = ((word >> 32) as u32, word as u32);
+        let (region, slot) = ((word >> 32) as u32, SlotId(word as u32));
         (region != 0).then_some(Self { region, slot })
     }
 }

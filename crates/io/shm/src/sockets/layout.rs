@@ -21,6 +21,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use base::SlotId;
 use piece::Piece;
 
 use super::host_addresses::HostAddresses;
@@ -305,11 +306,11 @@ impl SocketMemory {
 
     /// The words of a socket; nothing when there is no such slot.
     #[inline]
-    pub fn slot(&self, slot: u32) -> Option<&SlotWords> {
-        if slot >= self.sizes.slots {
+    pub fn slot(&self, slot: SlotId) -> Option<&SlotWords> {
+        if slot.0 >= self.sizes.slots {
             return None;
         }
-        let at = self.places.slots_at + slot as usize * size_of::<SlotWords>();
+        let at = self.places.slots_at + slot.index() * size_of::<SlotWords>();
         // SAFETY: as for `state`; all words are atomics.
         Some(unsafe { self.at(at).as_ref() })
     }

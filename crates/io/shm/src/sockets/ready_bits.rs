@@ -4,6 +4,8 @@
 //! the bit below first, then, if the word was empty, the one above; who takes clears the one above
 //! first. So a ready bit is never left below without a bit above it.
 
+use base::SlotId;
+
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Who is to be looked at.
@@ -20,7 +22,7 @@ impl ReadyBits<'_> {
     /// nobody's.
     #[inline]
     #[must_use = "a sleeper that is not woken sleeps on"]
-    pub fn set(&self, slot: u32) -> bool {
+    pub fn set(&self, slot: SlotId) -> bool {
         self.put(slot);
         // The ready bit before the look at `armed`; the sleeper does it the other way round.
         fence(Ordering::SeqCst);
@@ -28,11 +30,11 @@ impl ReadyBits<'_> {
     }
 
     #[inline]
-    fn put(&self, slot: u32) {
-        let word = (slot / 64) as usize;
+    fn put(&self, slot: SlotId) {
+        let word = slot.index() / 64;
         let Some(leaf) = self.leaf.get(word) else { return };
         // Release: what the ready bit is about is seen by whoever takes it.
-        if leaf.fetch_or(1 << (slot % 64), Ordering::AcqRel) == 0 {
+        if leaf.fetch_or(1 << (slot.0 % 64), Ordering::AcqRel) == 0 {
             self.put_above(word);
         }
     }
@@ -47,7 +49,7 @@ impl ReadyBits<'_> {
     /// Takes up to about `limit` marks, beginning at the word `cursor`, which moves on so that
     /// everybody has a turn. How many were taken; what is left stays marked.
     #[inline]
-    pub fn take(&self, cursor: &mut u32, limit: usize, mut each: impl FnMut(u32)) -> usize {
+    pub fn take(&self, cursor: &mut u32, limit: usize, mut each: impl FnMut(SlotId)) -> usize {
         let mut taken = 0;
         let words = self.top.len();
         for step in 0..=words {
@@ -75,7 +77,7 @@ impl ReadyBits<'_> {
                 let mut slots = leaf.swap(0, Ordering::AcqRel);
                 taken += slots.count_ones() as usize;
                 while slots != 0 {
-                    each(word as u32 * 64 + slots.trailing_zeros());
+                    each(SlotId(word as u32 * 64 + slots.trailing_zeros()));
                     slots &= slots - 1;
                 }
             }
@@ -144,7 +146,7 @@ mod loom_tests {
         loom::model(|| {
             let memory = Memory::new();
             let other = Arc::clone(&memory);
-            let marker = thread::spawn(move || other.ready_bits().set(5));
+            let marker = thread::spawn(move || other.ready_bits().set(SlotId(5)));
             let sleeps = memory.ready_bits().arm();
             let wakes = marker.join().expect("the marker does not panic");
             assert!(!sleeps || wakes, "asleep with a mark and nobody rings");
@@ -159,15 +161,15 @@ mod loom_tests {
                 .into_iter()
                 .map(|slot| {
                     let memory = Arc::clone(&memory);
-                    thread::spawn(move || memory.ready_bits().set(slot))
+                    thread::spawn(move || memory.ready_bits().set(SlotId(slot)))
                 })
                 .collect();
             let (mut cursor, mut seen) = (0, 0_u64);
-            memory.ready_bits().take(&mut cursor, 64, |slot| seen |= 1 << slot);
+            memory.ready_bits().take(&mut cursor, 64, |slot| seen |= 1 << slot.0);
             for marker in markers {
                 marker.join().expect("the marker does not panic");
             }
-            memory.ready_bits().take(&mut cursor, 64, |slot| seen |= 1 << slot);
+            memory.ready_bits().take(&mut cursor, 64, |slot| seen |= 1 << slot.0);
             assert_eq!(seen, 1 << 3 | 1 << 9);
         });
     }

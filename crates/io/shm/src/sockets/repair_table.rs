@@ -19,6 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use base::SlotId;
+
 use super::layout::SLOTS_MAX;
 use crate::region::{MapError, Region, RegionError, RegionKind};
 
@@ -149,11 +151,11 @@ impl RepairTable {
 
     /// The record of a slot; nothing when there is no such slot.
     #[inline]
-    pub fn get(&self, slot: u32) -> Option<&RepairRecord> {
-        if slot >= self.slots {
+    pub fn get(&self, slot: SlotId) -> Option<&RepairRecord> {
+        if slot.0 >= self.slots {
             return None;
         }
-        let at = RECORDS_AT + slot as usize * size_of::<RepairRecord>();
+        let at = RECORDS_AT + slot.index() * size_of::<RepairRecord>();
         // SAFETY: that record lies inside the mapping, aligned, and is mapped as long as `self` is
         // borrowed; all of it is atomics.
         Some(unsafe { self.region.base().add(at).cast::<RepairRecord>().as_ref() })
@@ -194,23 +196,26 @@ mod tests {
         let fd = own.descriptor().try_clone_to_owned().expect("descriptors are left");
         let other = RepairTable::open(fd).expect("it is one");
         assert_eq!(other.slots(), 100);
-        assert!(own.get(100).is_none() && other.get(7).expect("a slot").read().is_none());
-        let record = own.get(7).expect("a slot");
+        assert!(
+            own.get(SlotId(100)).is_none()
+                && other.get(SlotId(7)).expect("a slot").read().is_none()
+        );
+        let record = own.get(SlotId(7)).expect("a slot");
         record.begin(&[3; LASTING_WORDS]);
-        assert!(other.get(7).expect("a slot").read().is_none(), "it is not written yet");
+        assert!(other.get(SlotId(7)).expect("a slot").read().is_none(), "it is not written yet");
         for turn in 1..5 {
             record.write(turn, &words(turn * 100));
-            let read = other.get(7).expect("a slot").read().expect("it is written");
+            let read = other.get(SlotId(7)).expect("a slot").read().expect("it is written");
             assert_eq!(read, ([3; LASTING_WORDS], words(turn * 100)));
         }
         record.clear();
-        assert!(other.get(7).expect("a slot").read().is_none());
+        assert!(other.get(SlotId(7)).expect("a slot").read().is_none());
     }
 
     #[test]
     fn a_death_in_the_middle_of_a_write_leaves_what_was_written_before() {
         let own = RepairTable::create("test", 1).expect("memory is left");
-        let record = own.get(0).expect("a slot");
+        let record = own.get(SlotId(0)).expect("a slot");
         record.begin(&[9; LASTING_WORDS]);
         record.write(1, &words(10));
         record.write(2, &words(20));

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use base::SlotId;
+
 use super::free_indexes::FreeIndexes;
 use super::heap::Heap;
 use super::layout::{SocketMemory, SocketSizes};
@@ -69,25 +71,25 @@ impl SocketServer {
     }
 
     /// Whether a slot is in use.
-    pub fn is_taken(&self, slot: u32) -> bool {
-        self.slots.is_taken(slot)
+    pub fn is_taken(&self, slot: SlotId) -> bool {
+        self.slots.is_taken(slot.0)
     }
 
     /// Which of the sockets that ever had this slot has it now, or had it last. What the
     /// application has written into the word of that name counts for nothing.
-    pub fn generation(&self, slot: u32) -> u32 {
-        let generation = self.generations.get(slot as usize);
+    pub fn generation(&self, slot: SlotId) -> u32 {
+        let generation = self.generations.get(slot.index());
         generation.map_or(0, |generation| generation.load(Ordering::Acquire))
     }
 
     /// Lends a slot for a socket of that kind, its words as those of a new one; nothing when all
     /// are in use. The state is still [`Kind::Free`]: whoever sets up the socket says last what it
     /// is.
-    pub fn lend_slot(&self) -> Option<u32> {
+    pub fn lend_slot(&self) -> Option<SlotId> {
         if !self.quota.take_slots(1) {
             return None;
         }
-        let Some(slot) = self.slots.take() else {
+        let Some(slot) = self.slots.take().map(SlotId) else {
             self.quota.give_back_slots(1);
             return None;
         };
@@ -96,16 +98,16 @@ impl SocketServer {
     }
 
     /// Lends a slot and the one after it, for the two ends of a local connection.
-    pub fn lend_pair(&self) -> Option<u32> {
+    pub fn lend_pair(&self) -> Option<SlotId> {
         if !self.quota.take_slots(2) {
             return None;
         }
         // Only pairs are lent here, so places come as pairs.
-        let first = self.slots.take();
-        let second = self.slots.take();
+        let first = self.slots.take().map(SlotId);
+        let second = self.slots.take().map(SlotId);
         if let (Some(first), Some(second)) = (first, second)
-            && first % 2 == 0
-            && second == first + 1
+            && first.end() == 0
+            && second == first.next()
         {
             self.clear(first);
             self.clear(second);
@@ -113,13 +115,13 @@ impl SocketServer {
         }
         self.quota.give_back_slots(2);
         for slot in [first, second].into_iter().flatten() {
-            self.slots.give_back(slot);
+            self.slots.give_back(slot.0);
         }
         None
     }
 
-    fn clear(&self, slot: u32) {
-        let (words, own) = (self.memory.slot(slot), self.generations.get(slot as usize));
+    fn clear(&self, slot: SlotId) {
+        let (words, own) = (self.memory.slot(slot), self.generations.get(slot.index()));
         let (Some(words), Some(own)) = (words, own) else { return };
         let generation = own.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         words.state.store(Kind::Free as u32, Ordering::Release);
@@ -128,11 +130,11 @@ impl SocketServer {
     }
 
     /// Takes a slot back: its socket is no more.
-    pub fn take_back_slot(&self, slot: u32) {
+    pub fn take_back_slot(&self, slot: SlotId) {
         if let Some(words) = self.memory.slot(slot) {
             words.state.store(Kind::Free as u32, Ordering::Release);
         }
-        if self.slots.give_back(slot) {
+        if self.slots.give_back(slot.0) {
             self.quota.give_back_slots(1);
         }
     }

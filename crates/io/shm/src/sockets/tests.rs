@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::SlotId;
 use proptest::prelude::*;
 
 use super::*;
@@ -77,12 +78,12 @@ fn regions_of_one_user_share_what_it_may_have_and_one_that_goes_gives_its_share_
         SocketServer::within("test", sizes(), Arc::clone(&quota)).expect("addresses are left")
     });
     let slots = [one.lend_slot(), one.lend_slot(), other.lend_pair()];
-    assert_eq!(slots, [Some(0), Some(1), Some(0)]);
-    assert_eq!((other.lend_pair(), one.lend_slot()), (None, Some(2)), "one is left");
+    assert_eq!(slots, [0, 1, 0].map(|slot| Some(SlotId(slot))));
+    assert_eq!((other.lend_pair(), one.lend_slot()), (None, Some(SlotId(2))), "one is left");
     assert_eq!((other.lend_slot(), quota.slots()), (None, 5));
-    other.take_back_slot(1);
-    other.take_back_slot(1);
-    assert_eq!((quota.slots(), one.lend_slot()), (4, Some(3)), "given back once");
+    other.take_back_slot(SlotId(1));
+    other.take_back_slot(SlotId(1));
+    assert_eq!((quota.slots(), one.lend_slot()), (4, Some(SlotId(3))), "given back once");
     let ring = one.heap().lend(14).expect("16 of 40 KiB");
     assert!(other.heap().lend(14).is_some() && other.heap().lend(14).is_none());
     assert!(!other.heap().has_room(14) && other.heap().lend(12).is_some());
@@ -234,7 +235,7 @@ fn the_daemon_knows_a_sockets_generation_whatever_its_application_writes() {
     assert_ne!(server.generation(slot), generation, "another socket");
     let shown = app.slot(slot).expect("the same").generation.load(Ordering::Relaxed);
     assert_eq!(shown, server.generation(slot));
-    assert_eq!(server.generation(u32::MAX), 0, "there is no such slot");
+    assert_eq!(server.generation(SlotId(u32::MAX)), 0, "there is no such slot");
 }
 
 #[test]
@@ -245,7 +246,7 @@ fn a_backlog_gives_each_connection_once_whatever_its_application_writes() {
     let ring = server.heap().lend(10).expect("there is room");
     words.rx_ring.store(ring.desc().word(), Ordering::Release);
     let backlog = Backlog::new(ring, 3);
-    let entry = |slot| Entry { region: 9, slot };
+    let entry = |slot| Entry { region: 9, slot: SlotId(slot) };
     for at in 0..3 {
         assert!(backlog.push(server.memory(), words, entry(at)));
     }
@@ -267,7 +268,7 @@ fn a_backlog_gives_each_connection_once_whatever_its_application_writes() {
 #[test]
 fn a_lock_is_taken_from_the_dead_and_not_from_the_living() {
     let (_server, app) = pair();
-    let lock = &app.slot(0).expect("there is one").rx_lock;
+    let lock = &app.slot(SlotId(0)).expect("there is one").rx_lock;
     let Locked::Ours(held) = SlotLock::acquire(lock, 7, |_| Holder::Lives) else {
         panic!("it was free")
     };
@@ -285,7 +286,7 @@ fn a_lock_is_taken_from_the_dead_and_not_from_the_living() {
 proptest! {
     #[test]
     fn marks_are_taken_once_each_in_turns_and_none_is_forgotten(
-        slots in proptest::collection::btree_set(0_u32..200, 0..60),
+        slots in proptest::collection::btree_set((0_u32..200).prop_map(SlotId), 0..60),
         limit in 1_usize..50,
         mut cursor in 0_u32..64,
     ) {
@@ -294,7 +295,7 @@ proptest! {
         for &slot in &slots {
             prop_assert!(!ready_bits.set(slot), "nobody sleeps");
         }
-        let _ = ready_bits.set(5000);
+        let _ = ready_bits.set(SlotId(5000));
         let theirs = server.memory().worker(1).expect("there are two");
         prop_assert_eq!(theirs.arm(), slots.is_empty());
         theirs.disarm();

@@ -1,6 +1,6 @@
 //! Hands that do nothing, and hands that move threads of this process as the daemon's do.
 
-use datapath::cores::{Hands, SlotId, Strayed};
+use datapath::cores::{CoreSlot, Hands, Strayed};
 use sys::clock::tsc;
 use sys::other_thread::{OtherThread, Unchanged};
 
@@ -8,33 +8,34 @@ use sys::other_thread::{OtherThread, Unchanged};
 pub(super) struct IdleHands;
 
 impl Hands for IdleHands {
-    fn place(&mut self, _: SlotId, _: u32, _: u16) -> Result<(), Strayed> {
+    fn place(&mut self, _: CoreSlot, _: u32, _: u16) -> Result<(), Strayed> {
         Ok(())
     }
 
-    fn evict(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, _: CoreSlot, _: u32) -> Result<(), Strayed> {
         Ok(())
     }
 
-    fn nudge(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+    fn nudge(&mut self, _: CoreSlot, _: u32) -> Result<(), Strayed> {
         Ok(())
     }
 
-    fn release(&mut self, _: SlotId) {}
+    fn release(&mut self, _: CoreSlot) {}
 }
 
 /// Proves a thread once and pins it when its core changes.
 #[derive(Default)]
 pub(super) struct PinningHands {
-    placed: Vec<(SlotId, OtherThread, Option<u16>)>,
+    placed: Vec<(CoreSlot, OtherThread, Option<u16>)>,
     /// When a thread was to be placed last, by the time-stamp counter: the core is decided on and
     /// written into the worker's core grant.
     pub(super) decided_at: u64,
 }
 
 impl PinningHands {
-    fn thread(&mut self, slot: SlotId, tid: u32) -> Result<usize, Strayed> {
-        let known = |(of, thread, _): &(SlotId, OtherThread, _)| *of == slot && thread.tid() == tid;
+    fn thread(&mut self, slot: CoreSlot, tid: u32) -> Result<usize, Strayed> {
+        let known =
+            |(of, thread, _): &(CoreSlot, OtherThread, _)| *of == slot && thread.tid() == tid;
         if let Some(at) = self.placed.iter().position(known) {
             return Ok(at);
         }
@@ -54,7 +55,7 @@ fn heed(changed: Result<(), Unchanged>) -> Result<(), Strayed> {
 }
 
 impl Hands for PinningHands {
-    fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
+    fn place(&mut self, slot: CoreSlot, thread: u32, core: u16) -> Result<(), Strayed> {
         self.decided_at = tsc();
         let at = self.thread(slot, thread)?;
         let (_, thread, on) = &mut self.placed[at];
@@ -65,17 +66,17 @@ impl Hands for PinningHands {
         heed(thread.pin(usize::from(core)))
     }
 
-    fn evict(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, _: CoreSlot, _: u32) -> Result<(), Strayed> {
         // Everybody here parks in time.
         Ok(())
     }
 
-    fn nudge(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+    fn nudge(&mut self, slot: CoreSlot, thread: u32) -> Result<(), Strayed> {
         let at = self.thread(slot, thread)?;
         heed(self.placed[at].1.nudge())
     }
 
-    fn release(&mut self, slot: SlotId) {
+    fn release(&mut self, slot: CoreSlot) {
         self.placed.retain(|(of, ..)| *of != slot);
     }
 }

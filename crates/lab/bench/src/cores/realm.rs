@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{Nanos, WorkerId};
-use datapath::cores::{CoreAllocator, CoreTerms, GrantedWorker, Hands, SlotId};
+use datapath::cores::{CoreAllocator, CoreSlot, CoreTerms, GrantedWorker, Hands};
 use datapath::{
     AppDispatch, AppLimits, AttachmentId, Egress, Listener, Listeners, MigrateConfig, NewApp,
     SteeringConfig, Wake,
@@ -61,7 +61,7 @@ pub(super) struct Realm {
 /// An application of the realm, as its process would be told of it.
 pub(super) struct Subject {
     pub(super) id: AttachmentId,
-    pub(super) slots: Vec<SlotId>,
+    pub(super) slots: Vec<CoreSlot>,
     /// Where its packets go; none for a batch job.
     pub(super) destination: Option<SocketAddr>,
     pub(super) region: OwnedFd,

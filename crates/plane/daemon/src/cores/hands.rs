@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use base::Nanos;
-use datapath::cores::{Hands, SlotId, Strayed, Suspect};
+use datapath::cores::{CoreSlot, Hands, Strayed, Suspect};
 use sys::cpu_set::CpuSet;
 use sys::other_thread::{OtherThread, Unchanged};
 use sys::pidfd::PidFd;
@@ -90,7 +90,7 @@ impl CoreHands {
     }
 
     /// The slots' workers are threads of this process; none: of our own.
-    pub(crate) fn employ(&mut self, slots: &[SlotId], process: Option<PidFd>) {
+    pub(crate) fn employ(&mut self, slots: &[CoreSlot], process: Option<PidFd>) {
         let process = process.map(Rc::new);
         for slot in slots {
             self.worker_pool.resize_with(self.worker_pool.len().max(slot.index() + 1), || None);
@@ -100,13 +100,13 @@ impl CoreHands {
     }
 
     /// Whether the slot's process has ended, or is about to.
-    pub(super) fn is_ending(&self, slot: SlotId) -> bool {
+    pub(super) fn is_ending(&self, slot: CoreSlot) -> bool {
         let employed = self.worker_pool.get(slot.index()).and_then(Option::as_ref);
         employed.and_then(|of| of.process.as_ref()).is_some_and(|process| process.is_ending())
     }
 
     /// The slot's thread, proven to be one of its process.
-    fn thread(&mut self, slot: SlotId, tid: u32) -> Result<&mut Placed, Strayed> {
+    fn thread(&mut self, slot: CoreSlot, tid: u32) -> Result<&mut Placed, Strayed> {
         let employed =
             self.worker_pool.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
         let placed = match employed.placed.take() {
@@ -182,7 +182,7 @@ impl CoreHands {
 }
 
 impl Hands for CoreHands {
-    fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
+    fn place(&mut self, slot: CoreSlot, thread: u32, core: u16) -> Result<(), Strayed> {
         let placed = self.thread(slot, thread)?;
         let mut changed = Ok(());
         if placed.is_evicted {
@@ -198,7 +198,7 @@ impl Hands for CoreHands {
         self.heed(changed)
     }
 
-    fn evict(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, slot: CoreSlot, thread: u32) -> Result<(), Strayed> {
         let left_over = self.left_over;
         let placed = self.thread(slot, thread)?;
         placed.is_evicted = true;
@@ -208,7 +208,7 @@ impl Hands for CoreHands {
         self.heed(changed)
     }
 
-    fn nudge(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+    fn nudge(&mut self, slot: CoreSlot, thread: u32) -> Result<(), Strayed> {
         if thread == 0 {
             return Ok(());
         }
@@ -216,7 +216,7 @@ impl Hands for CoreHands {
         self.heed(nudged)
     }
 
-    fn release(&mut self, slot: SlotId) {
+    fn release(&mut self, slot: CoreSlot) {
         let employed = self.worker_pool.get_mut(slot.index()).and_then(Option::take);
         if let Some(placed) = employed.and_then(|of| of.placed) {
             placed.restore();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base::SlotId;
 use shm::sockets::{RepairTable, SlotWords, SocketMemory};
 use stack::Heritage;
 
@@ -24,7 +25,7 @@ impl<'a> Mapped<'a> {
         Some(Self { app, memory, records })
     }
 
-    pub(super) fn words(&self, slot: u32) -> Option<&SlotWords> {
+    pub(super) fn words(&self, slot: SlotId) -> Option<&SlotWords> {
         self.memory.slot(slot)
     }
 

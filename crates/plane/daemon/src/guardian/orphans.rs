@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
+use base::SlotId;
 use shm::sockets::{Asks, SlotOption};
 use stack::{Heritage, Inherited};
 use sys::clock;
@@ -16,7 +17,8 @@ use crate::sockets::successor::{self, give};
 impl Rescue<'_> {
     /// Those of an application of which its worker had heard.
     pub(super) fn give_orphans(&mut self, mapped: &Mapped<'_>) {
-        let all = (0..mapped.records.slots()).filter_map(|place| mapped.records.get(place));
+        let all =
+            (0..mapped.records.slots()).map(SlotId).filter_map(|place| mapped.records.get(place));
         for heritage in all.filter_map(Heritage::read).filter(Heritage::is_orphan) {
             if self.is_late() {
                 self.counts.busy += 1;
@@ -31,7 +33,7 @@ impl Rescue<'_> {
 
     /// One whose descriptor was found nowhere: its program may have closed it a moment ago, which
     /// its worker had no time to hear.
-    pub(super) fn give_closed(&mut self, mapped: &Mapped<'_>, slot: u32, heritage: &Heritage) {
+    pub(super) fn give_closed(&mut self, mapped: &Mapped<'_>, slot: SlotId, heritage: &Heritage) {
         let Some(words) = mapped.words(slot) else { return };
         let is_reset = words.asks().has(Asks::ABORT) || words.option(SlotOption::Linger) == 1;
         let is_closed = words.asks().has(Asks::CLOSE) && !is_reset;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use attach::DetachReason;
-use base::AppId;
+use base::{AppId, SlotId};
 use port::xdp::{Flow, Protocol};
 use shm::sockets::{Kind, SEIZED, Side, SlotOption, SlotState, SlotWords};
 use stack::{Heritage, Inherited, Notifier};
@@ -52,7 +52,7 @@ const BATCH: usize = 32;
 
 /// A connection, a copy of its program's descriptor, and who has it.
 struct Candidate {
-    slot: u32,
+    slot: SlotId,
     cookie: u64,
     heritage: Heritage,
     socket: OwnedFd,
@@ -164,8 +164,8 @@ impl Rescue<'_> {
     }
 
     fn give_app(&mut self, mapped: &Mapped<'_>) {
-        let mut wanted: BTreeMap<u64, (u32, Heritage)> = BTreeMap::new();
-        for slot in 0..mapped.records.slots() {
+        let mut wanted: BTreeMap<u64, (SlotId, Heritage)> = BTreeMap::new();
+        for slot in (0..mapped.records.slots()).map(SlotId) {
             let record = mapped.records.get(slot).and_then(Heritage::read);
             let Some(heritage) = record.filter(|heritage| !heritage.is_orphan()) else { continue };
             let Some(words) = mapped.words(slot) else { continue };
@@ -206,7 +206,7 @@ impl Rescue<'_> {
     fn find(
         &mut self,
         mapped: &Mapped<'_>,
-        wanted: &mut BTreeMap<u64, (u32, Heritage)>,
+        wanted: &mut BTreeMap<u64, (SlotId, Heritage)>,
     ) -> Vec<Candidate> {
         let number = mapped.app.number;
         let mut pids: Vec<u32> =

@@ -8,6 +8,7 @@ use config::Denied;
 use rustix::io::Errno;
 
 use super::app::Member;
+use super::names::SlotKey;
 use crate::apps::Claims;
 
 /// An answer, and what goes with it.
@@ -24,6 +25,11 @@ impl Answer {
 
     pub(super) fn done() -> Self {
         Self::new(Reply::Done)
+    }
+
+    /// The socket is served at that place.
+    pub(super) fn slot((region, slot): SlotKey) -> Self {
+        Self::new(Reply::Slot { region, slot: slot.0 })
     }
 
     pub(super) fn errno(errno: Errno) -> Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use attach::{PeerCredentials, Profile};
-use base::AppId;
+use base::{AppId, SlotId};
 use config::Tenant;
 use rustix::io::Errno;
 use shm::sockets::{Kind, Quota, SlotState, SlotWords, SocketServer, SocketSizes};
@@ -159,17 +159,17 @@ impl App {
     }
 
     /// The words of one of its slots.
-    pub(super) fn words(&self, slot: u32) -> Option<&SlotWords> {
+    pub(super) fn words(&self, slot: SlotId) -> Option<&SlotWords> {
         self.streams.server.memory().slot(slot)
     }
 
     /// Tells whoever waits for a slot that there is news.
-    pub(super) fn tell(&self, slot: u32) {
+    pub(super) fn tell(&self, slot: SlotId) {
         tell(self.streams.server.memory(), slot, &*self.streams.notifier);
     }
 
     /// A connection that no worker has heard of could not be opened.
-    pub(super) fn fail(&self, slot: u32, errno: Errno) {
+    pub(super) fn fail(&self, slot: SlotId, errno: Errno) {
         let Some(words) = self.words(slot) else { return };
         words.error.store(errno.raw_os_error().unsigned_abs(), Ordering::Release);
         let state = Kind::Stream as u32 | SlotState::BROKEN | SlotState::FINISHED;

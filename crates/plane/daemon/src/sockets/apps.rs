@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use config::Tenant;
 use datapath::DetachReason;
 use shm::sockets::{Budget, Quota};
@@ -76,7 +76,7 @@ impl Apps {
     }
 
     /// Whether the connection of a slot was reset because memory was short.
-    pub(super) fn has_evicted(&self, app: AppId, slot: u32) -> bool {
+    pub(super) fn has_evicted(&self, app: AppId, slot: SlotId) -> bool {
         self.memory.has_evicted(app, slot)
     }
 

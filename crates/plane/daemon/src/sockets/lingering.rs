@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use shm::sockets::{Backlog, Kind};
 use stack::AppSockets;
 
@@ -35,7 +35,7 @@ struct Left {
 
 struct Retiring {
     streams: Arc<AppSockets>,
-    slot: u32,
+    slot: SlotId,
     backlog: Arc<Backlog>,
     look_at: Nanos,
 }
@@ -43,7 +43,7 @@ struct Retiring {
 /// A listener's queue that no worker holds any more.
 pub(super) struct Retired {
     pub(super) streams: Arc<AppSockets>,
-    pub(super) slot: u32,
+    pub(super) slot: SlotId,
     pub(super) backlog: Backlog,
 }
 
@@ -54,7 +54,7 @@ impl Lingering {
         &mut self,
         streams: &Arc<AppSockets>,
         uid: u32,
-        slot: u32,
+        slot: SlotId,
         listener: Listener,
         now: Nanos,
     ) -> Vec<SocketAddr> {
@@ -137,7 +137,7 @@ fn has_connections_at(streams: &AppSockets, address: SocketAddr) -> bool {
     let server = &streams.server;
     let slots = server.memory().sizes().slots;
     let mut left = server.slots_taken();
-    for slot in 0..slots {
+    for slot in (0..slots).map(SlotId) {
         if left == 0 {
             return false;
         }

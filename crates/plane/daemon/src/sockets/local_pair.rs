@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use attach::{RegionKind, Reply};
-use base::AppId;
+use base::{AppId, SlotId};
 use shm::sockets::{
     Asks, Heap, Kind, Quota, RingMemory, Side, SlotOption, SlotState, SlotWords, SocketServer,
     SocketSizes,
@@ -37,9 +37,9 @@ pub(super) struct LocalPair {
     pub(super) server: SocketServer,
     pub(super) ends: [End; 2],
     /// By the number of the first slot.
-    pub(super) pairs: BTreeMap<u32, Pair>,
+    pub(super) pairs: BTreeMap<SlotId, Pair>,
     /// The first slots of those whose accepted end has no name yet.
-    unnamed: BTreeSet<u32>,
+    unnamed: BTreeSet<SlotId>,
     /// Whose both sides are.
     pub(super) uid: u32,
 }
@@ -114,19 +114,19 @@ impl LocalPair {
         let End { app: accepting, region, .. } = self.ends[1];
         let firsts = self.unnamed.iter().filter(move |_| accepting == app);
         firsts.map(move |first| {
-            let place = (region, first + 1);
+            let place = (region, first.next());
             Nameless { place, generation: self.server.generation(place.1) }
         })
     }
 
-    pub(super) fn words(&self, slot: u32) -> Option<&SlotWords> {
+    pub(super) fn words(&self, slot: SlotId) -> Option<&SlotWords> {
         self.server.memory().slot(slot)
     }
 
     /// A side's sockets that are not over.
-    pub(super) fn slots(&self, side: Side) -> Vec<u32> {
+    pub(super) fn slots(&self, side: Side) -> Vec<SlotId> {
         let living = self.pairs.iter().filter(|(_, pair)| !pair.is_over[side as usize]);
-        living.map(|(first, _)| first + side as u32).collect()
+        living.map(|(first, _)| [*first, first.next()][side as usize]).collect()
     }
 
     /// Opens a connection: the number of its first slot.
@@ -135,7 +135,7 @@ impl LocalPair {
         local: SocketAddr,
         remote: SocketAddr,
         cookie: u64,
-    ) -> Option<u32> {
+    ) -> Option<SlotId> {
         let heap = self.server.heap();
         let (out, back) = RING_LOG2.into_iter().find_map(|log2| lend_two(heap, log2))?;
         let Some(first) = self.server.lend_pair() else {
@@ -144,7 +144,8 @@ impl LocalPair {
             return None;
         };
         let log2 = u32::from(out.desc().log2().unwrap_or_default());
-        let halves = [(first, local, remote, &out, &back), (first + 1, remote, local, &back, &out)];
+        let halves =
+            [(first, local, remote, &out, &back), (first.next(), remote, local, &back, &out)];
         for (slot, own, other, send, receive) in halves {
             let Some(words) = self.server.memory().slot(slot) else { continue };
             words.local.set(Some(own));
@@ -157,7 +158,7 @@ impl LocalPair {
         if let Some(words) = self.words(first) {
             words.cookie.store(cookie, Ordering::Relaxed);
         }
-        for slot in [first, first + 1] {
+        for slot in [first, first.next()] {
             let state = Kind::Stream as u32 | SlotState::CONNECTED | SlotState::LOCAL;
             if let Some(words) = self.words(slot) {
                 words.state.store(state, Ordering::Release);
@@ -172,15 +173,15 @@ impl LocalPair {
     }
 
     /// The other end of `slot` hears of a reset, and not of an ordinary end.
-    pub(super) fn reset(&self, slot: u32) {
+    pub(super) fn reset(&self, slot: SlotId) {
         if let Some(words) = self.words(slot) {
             words.asks.fetch_or(Asks::ABORT, Ordering::AcqRel);
         }
     }
 
     /// One end is over: the other learns it. True: so are both, and the pair is free.
-    pub(super) fn end(&mut self, slot: u32) -> bool {
-        let (first, own) = (slot & !1, (slot & 1) as usize);
+    pub(super) fn end(&mut self, slot: SlotId) -> bool {
+        let (first, own) = (slot.connecting(), slot.end());
         let Some(pair) = self.pairs.get_mut(&first) else { return false };
         if std::mem::replace(&mut pair.is_over[own], true) {
             return false;
@@ -189,7 +190,7 @@ impl LocalPair {
             if let Some(words) = self.words(slot) {
                 words.asks.fetch_or(Asks::CLOSE, Ordering::AcqRel);
             }
-            self.tell(slot ^ 1);
+            self.tell(slot.peer());
             return false;
         }
         self.unnamed.remove(&first);
@@ -197,13 +198,13 @@ impl LocalPair {
             pair.rings.into_iter().for_each(|ring| self.server.heap().take_back(ring));
         }
         self.server.take_back_slot(first);
-        self.server.take_back_slot(first + 1);
+        self.server.take_back_slot(first.next());
         true
     }
 
     /// Tells whoever waits for a slot that there is news.
-    pub(super) fn tell(&self, slot: u32) {
-        let (memory, side) = (self.server.memory(), SIDES[(slot & 1) as usize]);
+    pub(super) fn tell(&self, slot: SlotId) {
+        let (memory, side) = (self.server.memory(), SIDES[slot.end()]);
         let Some(words) = memory.slot(slot) else { return };
         fence(Ordering::SeqCst);
         for (at, word) in words.pollers.iter().enumerate() {
@@ -226,18 +227,19 @@ impl LocalPair {
     }
 
     /// Accepted ends whose descriptor has been named since the last look: slot and cookie.
-    pub(super) fn learn(&mut self) -> Vec<(u32, u64)> {
+    pub(super) fn learn(&mut self) -> Vec<(SlotId, u64)> {
         let memory = self.server.memory();
         let mut learned = Vec::new();
         let pairs = &mut self.pairs;
         self.unnamed.retain(|first| {
-            let (Some(words), Some(pair)) = (memory.slot(first + 1), pairs.get_mut(first)) else {
+            let (Some(words), Some(pair)) = (memory.slot(first.next()), pairs.get_mut(first))
+            else {
                 return false;
             };
             let is_named = words.asks().has(Asks::NAMED);
             if is_named {
                 pair.is_named[1] = true;
-                learned.push((first + 1, words.cookie.load(Ordering::Relaxed)));
+                learned.push((first.next(), words.cookie.load(Ordering::Relaxed)));
             }
             !is_named
         });

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use shm::sockets::{Budget, SPARE_LOOK_EVERY};
 use stack::{AppSockets, Evicted};
 
@@ -142,7 +142,7 @@ impl RingMemory {
     }
 
     /// Whether the connection in a slot of a program's own region was reset for want of memory.
-    pub(super) fn has_evicted(&self, app: AppId, slot: u32) -> bool {
+    pub(super) fn has_evicted(&self, app: AppId, slot: SlotId) -> bool {
         self.evicted.iter().any(|of| (of.app.app, of.slot) == (app, slot))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::AppId;
+use base::{AppId, SlotId};
 use port::xdp::Destination;
 use shm::sockets::Backlog;
 
@@ -103,7 +103,7 @@ impl Records {
 
     /// Those of a region.
     pub(super) fn of_region(&self, region: u32) -> impl Iterator<Item = (SlotKey, &Record)> {
-        let all = self.by_place.range((region, 0)..=(region, u32::MAX));
+        let all = self.by_place.range((region, SlotId(0))..=(region, SlotId(u32::MAX)));
         all.map(|(place, record)| (*place, record))
     }
 

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use base::SlotId;
 use shm::sockets::{Side, SocketMemory};
 use stack::Notifier;
 
 /// Tells whoever waits for a slot that there is news.
-pub(crate) fn tell(memory: &SocketMemory, slot: u32, notifier: &dyn Notifier) {
+pub(crate) fn tell(memory: &SocketMemory, slot: SlotId, notifier: &dyn Notifier) {
     let Some(words) = memory.slot(slot) else { return };
     // What was published before the look at who waits; who waits does it the other way round.
     fence(Ordering::SeqCst);

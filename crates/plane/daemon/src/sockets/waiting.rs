@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use tcp::FlowOptions;
 
 use super::guards::SocketKey;
@@ -38,7 +38,7 @@ impl Default for Waiting {
 /// A connection whose first segment cannot leave yet.
 pub(super) struct Pending {
     pub(super) app: AppId,
-    pub(super) slot: u32,
+    pub(super) slot: SlotId,
     pub(super) generation: u32,
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,

@@ -5,7 +5,7 @@ use policy::cores::{Class, Hold};
 use port::Port;
 use shm::CoreReply;
 
-use super::slot::{SlotId, Standing};
+use super::slot::{CoreSlot, Standing};
 use super::{CoreAllocator, CoreEvent, Hands, Strayed};
 use crate::dispatcher::Dispatcher;
 
@@ -35,7 +35,7 @@ impl CoreAllocator {
             self.take(self.plan.takes[at], now, dispatcher, hands);
         }
         for at in 0..self.plan.rests.len() {
-            let slot = SlotId::of(self.plan.rests[at]);
+            let slot = CoreSlot::of(self.plan.rests[at]);
             if self.rest(slot, dispatcher) {
                 self.drain(slot, dispatcher);
             }
@@ -61,7 +61,7 @@ impl CoreAllocator {
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
     ) {
-        let slot = SlotId::of(hold.worker);
+        let slot = CoreSlot::of(hold.worker);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         of.core_grant.grant(hold.core.0);
         of.standing = Standing::Held;
@@ -89,7 +89,7 @@ impl CoreAllocator {
     }
 
     /// Puts the worker's thread on the core that it holds.
-    pub(super) fn place(&mut self, slot: SlotId, hands: &mut impl Hands) {
+    pub(super) fn place(&mut self, slot: CoreSlot, hands: &mut impl Hands) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         let Some(core) = of.core_grant.core() else { return };
         of.placed = true;
@@ -97,7 +97,7 @@ impl CoreAllocator {
         self.note_stray(slot, placed);
     }
 
-    pub(super) fn note_stray(&mut self, slot: SlotId, done: Result<(), Strayed>) {
+    pub(super) fn note_stray(&mut self, slot: CoreSlot, done: Result<(), Strayed>) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         // Until its application is detached it may be found at fault by several looks.
         if std::mem::replace(&mut of.strayed, done.is_err()) || done.is_ok() {
@@ -117,7 +117,7 @@ impl CoreAllocator {
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
     ) {
-        let slot = SlotId::of(hold.worker);
+        let slot = CoreSlot::of(hold.worker);
         self.count(slot, CoreEvent::Revokes);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         if of.class == Class::Batch {
@@ -143,7 +143,7 @@ impl CoreAllocator {
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
     ) {
-        let slot = SlotId::of(hold.worker);
+        let slot = CoreSlot::of(hold.worker);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         of.core_grant.withdraw();
         let thread = of.core_grant.thread();
@@ -162,7 +162,7 @@ impl CoreAllocator {
     /// The worker says that it has parked.
     pub(super) fn parked<P: Port>(
         &mut self,
-        slot: SlotId,
+        slot: CoreSlot,
         said: CoreReply,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
@@ -180,7 +180,7 @@ impl CoreAllocator {
     /// The worker's core goes to whoever is next.
     fn give_back<P: Port>(
         &mut self,
-        slot: SlotId,
+        slot: CoreSlot,
         said: CoreReply,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
@@ -205,7 +205,7 @@ impl CoreAllocator {
     /// A packet may have crossed the park.
     pub(super) fn waits_if_queued<P: Port>(
         &mut self,
-        slot: SlotId,
+        slot: CoreSlot,
         now: Nanos,
         dispatcher: &Dispatcher<P>,
     ) {

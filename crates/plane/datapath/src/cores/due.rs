@@ -9,7 +9,7 @@ use base::Nanos;
 use policy::cores::Class;
 use port::Port;
 
-use super::slot::{SlotId, Standing};
+use super::slot::{CoreSlot, Standing};
 use super::{CoreAllocator, Kept, cores_id};
 use crate::app::AttachmentId;
 use crate::dispatcher::Dispatcher;
@@ -65,7 +65,7 @@ impl CoreAllocator {
     }
 
     /// Whether the holder of a core needs a look at every tick.
-    fn is_watched<P: Port>(&self, slot: SlotId, dispatcher: &Dispatcher<P>) -> bool {
+    fn is_watched<P: Port>(&self, slot: CoreSlot, dispatcher: &Dispatcher<P>) -> bool {
         let Some(Some(of)) = self.slots.get(slot.index()) else { return false };
         if matches!(of.standing, Standing::Revoked { .. }) {
             return true;

@@ -5,7 +5,7 @@ use policy::cores::{BusyWorker, Class, CoreId, Progress};
 use port::Port;
 use shm::CoreReply;
 
-use super::slot::{SlotId, Standing};
+use super::slot::{CoreSlot, Standing};
 use super::{CoreAllocator, CoreEvent, Hands, cores_id};
 use crate::dispatcher::Dispatcher;
 
@@ -28,7 +28,7 @@ impl CoreAllocator {
         let mut count = 0;
         let wanted = std::sync::Arc::clone(&self.wanted);
         wanted.claim(&mut self.wanted_cursor, CALLS_MAX, |ready| {
-            let slot = SlotId(ready.queue() as u16);
+            let slot = CoreSlot(ready.queue() as u16);
             // Armed again before it is looked at, so a call that comes now is heard in the next
             // step.
             if let Err(ready) = wanted.rearm(ready) {
@@ -46,7 +46,7 @@ impl CoreAllocator {
 
     fn called<P: Port>(
         &mut self,
-        slot: SlotId,
+        slot: CoreSlot,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
@@ -105,7 +105,7 @@ impl CoreAllocator {
     /// Whether that was news.
     fn spoke<P: Port>(
         &mut self,
-        slot: SlotId,
+        slot: CoreSlot,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
@@ -216,7 +216,7 @@ impl CoreAllocator {
     }
 
     #[inline]
-    fn look<P: Port>(&mut self, slot: SlotId, now: Nanos, dispatcher: &Dispatcher<P>) {
+    fn look<P: Port>(&mut self, slot: CoreSlot, now: Nanos, dispatcher: &Dispatcher<P>) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         let steering = dispatcher.steering_of(of.app);
         let packets = steering.map(|of_app| of_app.progress_of(of.worker)).unwrap_or_default();

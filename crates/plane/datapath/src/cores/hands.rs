@@ -1,6 +1,6 @@
 //! What only the process around the loop can do: move threads, and interrupt them.
 
-use super::slot::SlotId;
+use super::slot::CoreSlot;
 
 /// Moves and interrupts the threads of kept workers. A thread is known by the number that its
 /// worker claims, which for an application is input: it is proven before anything is done to it.
@@ -10,22 +10,22 @@ pub trait Hands {
     ///
     /// # Errors
     /// It is no thread of the worker's process, or has ended.
-    fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed>;
+    fn place(&mut self, slot: CoreSlot, thread: u32, core: u16) -> Result<(), Strayed>;
 
     /// Lets the thread run on no managed core, and only when nobody else wants to.
     ///
     /// # Errors
     /// As [`Self::place`].
-    fn evict(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed>;
+    fn evict(&mut self, slot: CoreSlot, thread: u32) -> Result<(), Strayed>;
 
     /// Interrupts the thread's system call, if it is in one.
     ///
     /// # Errors
     /// As [`Self::place`].
-    fn nudge(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed>;
+    fn nudge(&mut self, slot: CoreSlot, thread: u32) -> Result<(), Strayed>;
 
     /// The worker is not kept any more: its thread may run where it could before.
-    fn release(&mut self, slot: SlotId);
+    fn release(&mut self, slot: CoreSlot);
 }
 
 /// The thread is not one of the worker's process, or is no more.

@@ -9,13 +9,13 @@ use base::Nanos;
 use policy::cores::Class;
 use port::Port;
 
-use super::slot::{SlotId, Standing};
+use super::slot::{CoreSlot, Standing};
 use super::{CoreAllocator, CoreEvent, cores_id};
 use crate::dispatcher::Dispatcher;
 
 impl CoreAllocator {
     /// From now on it is without a core, or waits for one: its time runs, if it does not yet.
-    pub(super) fn watch_rest(&mut self, slot: SlotId, now: Nanos) {
+    pub(super) fn watch_rest(&mut self, slot: CoreSlot, now: Nanos) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         if of.class == Class::Latency && !of.rests && !of.is_timed {
             of.is_timed = true;
@@ -53,7 +53,7 @@ impl CoreAllocator {
 
     /// A worker without a core, whose groups are on their way to others, does what is in its ring
     /// all the same: nobody else can. Whether that is what it is told now.
-    pub(super) fn drain<P: Port>(&mut self, slot: SlotId, dispatcher: &Dispatcher<P>) -> bool {
+    pub(super) fn drain<P: Port>(&mut self, slot: CoreSlot, dispatcher: &Dispatcher<P>) -> bool {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
         // When the others have left, its groups are its own again though it has not run since.
         of.rests &=
@@ -70,7 +70,7 @@ impl CoreAllocator {
     }
 
     /// The worker's groups move, if another worker of its application runs. Whether they do.
-    pub(super) fn rest<P: Port>(&mut self, slot: SlotId, dispatcher: &mut Dispatcher<P>) -> bool {
+    pub(super) fn rest<P: Port>(&mut self, slot: CoreSlot, dispatcher: &mut Dispatcher<P>) -> bool {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
         let active = self.control.table().app(cores_id(of.app)).map_or(&[][..], |app| app.active());
         let others = active.iter().any(|&worker| worker != slot.worker());

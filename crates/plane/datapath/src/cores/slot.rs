@@ -14,9 +14,9 @@ use crate::worker_queue::Wake;
 
 /// A kept worker's number: the one that the core control knows it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlotId(pub(crate) u16);
+pub struct CoreSlot(pub(crate) u16);
 
-impl SlotId {
+impl CoreSlot {
     /// As an index.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -71,7 +71,7 @@ impl Call {
         }
     }
 
-    pub(super) fn direct(&self, slot: SlotId) {
+    pub(super) fn direct(&self, slot: CoreSlot) {
         self.slot.store(u32::from(slot.0) + 1, Ordering::Release);
     }
 

@@ -4,14 +4,14 @@
 use base::Nanos;
 use policy::cores::Class;
 
-use super::slot::{SlotId, Standing};
+use super::slot::{CoreSlot, Standing};
 use super::{CoreAllocator, CoreEvent, Hands, Strayed};
 
 /// A worker whose thread is worth a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
     /// Its slot.
-    pub slot: SlotId,
+    pub slot: CoreSlot,
     /// The thread that it says it is.
     pub thread: u32,
     /// Since when it says that it is parked; none: it holds a core.
@@ -32,14 +32,14 @@ impl CoreAllocator {
                 _ => continue,
             };
             if of.class == Class::Latency && thread != 0 {
-                return Some(Suspect { slot: SlotId(*cursor as u16), thread, parked_since });
+                return Some(Suspect { slot: CoreSlot(*cursor as u16), thread, parked_since });
             }
         }
         None
     }
 
     /// The suspect said that it is parked, and runs.
-    pub fn report_running(&mut self, slot: SlotId, hands: &mut impl Hands) {
+    pub fn report_running(&mut self, slot: CoreSlot, hands: &mut impl Hands) {
         self.count(slot, CoreEvent::RanWhileParked);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         let evicted = hands.evict(slot, of.core_grant.thread());
@@ -47,7 +47,7 @@ impl CoreAllocator {
     }
 
     /// The suspect's thread has ended.
-    pub fn report_dead(&mut self, slot: SlotId) {
+    pub fn report_dead(&mut self, slot: CoreSlot) {
         self.note_stray(slot, Err(Strayed));
     }
 }

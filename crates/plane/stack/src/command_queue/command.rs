@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::AppId;
+use base::{AppId, SlotId};
 use shm::sockets::Backlog;
 use tcp::FlowOptions;
 
@@ -31,14 +31,14 @@ pub enum Command {
         /// Whose listener.
         app: AppId,
         /// Which.
-        slot: u32,
+        slot: SlotId,
     },
     /// Open a connection for a slot that was lent and set up.
     Connect {
         /// Whose.
         app: AppId,
         /// Its slot.
-        slot: u32,
+        slot: SlotId,
         /// From where: both parts are settled.
         local: SocketAddr,
         /// To where.
@@ -78,7 +78,7 @@ pub enum Command {
         /// Whose.
         app: AppId,
         /// Which.
-        slot: u32,
+        slot: SlotId,
         /// Of which generation.
         generation: u32,
         /// Who waits for the parcel may take the request back first.
@@ -89,7 +89,7 @@ pub enum Command {
         /// Whose.
         app: AppId,
         /// Which.
-        slot: u32,
+        slot: SlotId,
         /// Of which generation: a later socket in the same slot is another.
         generation: u32,
         /// With a reset, whatever was written.
@@ -119,7 +119,7 @@ impl Command {
     }
 
     /// Which socket it concerns: application and slot.
-    pub(super) fn socket(&self) -> Option<(AppId, u32)> {
+    pub(super) fn socket(&self) -> Option<(AppId, SlotId)> {
         match self {
             Self::Listen(listening) => Some((listening.app.app, listening.slot)),
             Self::Bind(socket) => Some((socket.app.app, socket.slot)),
@@ -146,7 +146,7 @@ pub struct Listening {
     /// Whose.
     pub app: Arc<AppSockets>,
     /// Its slot.
-    pub slot: u32,
+    pub slot: SlotId,
     /// Where.
     pub address: SocketAddr,
     /// Connections that nobody has taken yet; those of the socket's other addresses as well.
@@ -165,7 +165,7 @@ pub enum SocketEvent {
         /// Whose.
         app: AppId,
         /// Which.
-        slot: u32,
+        slot: SlotId,
         /// Its generation.
         generation: u32,
         /// SO_COOKIE.
@@ -176,7 +176,7 @@ pub enum SocketEvent {
         /// Whose.
         app: AppId,
         /// Which.
-        slot: u32,
+        slot: SlotId,
         /// Its generation.
         generation: u32,
         /// Both sides have closed it, so that its name stays taken for a while: late segments may
@@ -188,7 +188,7 @@ pub enum SocketEvent {
         /// Whose.
         app: AppId,
         /// Which.
-        slot: u32,
+        slot: SlotId,
         /// The generation that has ended.
         generation: u32,
     },

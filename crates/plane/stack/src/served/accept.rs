@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::AppId;
+use base::{AppId, SlotId};
 use shm::sockets::{Entry, Kind, SlotOption, SlotState, SlotWords};
 use tcp::{Engine, FlowId, FlowOptions, ListenerId};
 use wire::FlowKey;
@@ -40,7 +40,7 @@ impl Sockets {
     ///
     /// Several listeners of one address agree before a connection is known to be any one's, so the
     /// first of them says what the answer to a SYN is.
-    pub(super) fn listener_changed(&self, app: AppId, slot: u32, engine: &mut Engine) -> bool {
+    pub(super) fn listener_changed(&self, app: AppId, slot: SlotId, engine: &mut Engine) -> bool {
         let mut has_changed = false;
         for &id in self.bound.of_socket(app, slot) {
             if let Some(first) = self.bound.get(id).and_then(Bound::first) {
@@ -50,7 +50,7 @@ impl Sockets {
         has_changed
     }
 
-    pub(super) fn unlisten(&mut self, app: AppId, slot: u32, engine: &mut Engine) {
+    pub(super) fn unlisten(&mut self, app: AppId, slot: SlotId, engine: &mut Engine) {
         self.bound.leave(app, slot, |id| engine.unlisten(id));
     }
 
@@ -129,7 +129,7 @@ impl Sockets {
     pub(super) fn connected(
         &mut self,
         app: AppId,
-        slot: u32,
+        slot: SlotId,
         flow: FlowId,
         engine: &mut Engine,
         rings: &mut Rings,
@@ -149,7 +149,7 @@ impl Sockets {
     fn settle(
         &self,
         app: &AppSockets,
-        slot: u32,
+        slot: SlotId,
         conn: &mut Conn,
         flow: FlowId,
         engine: &Engine,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::{AppId, FlowHash};
+use base::{AppId, FlowHash, SlotId};
 use tcp::ListenerId;
 
 use crate::command_queue::Listening;
@@ -14,7 +14,7 @@ use crate::command_queue::Listening;
 pub(super) struct Bound {
     members: Vec<Arc<Listening>>,
     /// Where each is among them, by application and slot.
-    places: BTreeMap<(AppId, u32), usize>,
+    places: BTreeMap<(AppId, SlotId), usize>,
 }
 
 impl Bound {
@@ -34,7 +34,7 @@ impl Bound {
     }
 
     /// The last one takes its place, as in a group of SO_REUSEPORT of Linux.
-    fn leave(&mut self, app: AppId, slot: u32) {
+    fn leave(&mut self, app: AppId, slot: SlotId) {
         let Some(at) = self.places.remove(&(app, slot)) else { return };
         self.members.swap_remove(at);
         if let Some(moved) = self.members.get(at) {
@@ -50,7 +50,7 @@ pub(super) struct AllBound {
     by_id: BTreeMap<ListenerId, Bound>,
     by_address: BTreeMap<SocketAddr, ListenerId>,
     /// By application and slot: a socket may listen on several addresses of the host.
-    by_socket: BTreeMap<(AppId, u32), Vec<ListenerId>>,
+    by_socket: BTreeMap<(AppId, SlotId), Vec<ListenerId>>,
 }
 
 impl AllBound {
@@ -64,13 +64,13 @@ impl AllBound {
     }
 
     /// The addresses of a socket.
-    pub(super) fn of_socket(&self, app: AppId, slot: u32) -> &[ListenerId] {
+    pub(super) fn of_socket(&self, app: AppId, slot: SlotId) -> &[ListenerId] {
         self.by_socket.get(&(app, slot)).map_or(&[], Vec::as_slice)
     }
 
     /// The slots of an application that listen.
-    pub(super) fn slots_of(&self, app: AppId) -> Vec<u32> {
-        let own = self.by_socket.range((app, 0)..=(app, u32::MAX));
+    pub(super) fn slots_of(&self, app: AppId) -> Vec<SlotId> {
+        let own = self.by_socket.range((app, SlotId(0))..=(app, SlotId(u32::MAX)));
         own.map(|((_, slot), _)| *slot).collect()
     }
 
@@ -88,7 +88,7 @@ impl AllBound {
     }
 
     /// A socket listens no more. `over` is told on what nobody does now.
-    pub(super) fn leave(&mut self, app: AppId, slot: u32, mut over: impl FnMut(ListenerId)) {
+    pub(super) fn leave(&mut self, app: AppId, slot: SlotId, mut over: impl FnMut(ListenerId)) {
         for id in self.by_socket.remove(&(app, slot)).unwrap_or_default() {
             let Some(bound) = self.by_id.get_mut(&id) else { continue };
             let address = bound.first().map(|member| member.address);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::AppId;
+use base::{AppId, SlotId};
 use tcp::{CloseReason, Engine, FlowId, Output};
 
 use super::records::strike_out;
@@ -36,7 +36,7 @@ impl Sockets {
     pub(super) fn ended(
         &mut self,
         app: AppId,
-        slot: u32,
+        slot: SlotId,
         flow: FlowId,
         reason: CloseReason,
         rings: &mut Rings,
@@ -75,8 +75,8 @@ impl Sockets {
         let Some(client) = self.clients.get(app.index()).and_then(Option::as_deref) else {
             return;
         };
-        let slots = (0_u32..).zip(&client.conns).filter(|(_, conn)| conn.is_some());
-        let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
+        let slots = (0..).map(SlotId).zip(&client.conns).filter(|(_, conn)| conn.is_some());
+        let slots: Vec<SlotId> = slots.map(|(slot, _)| slot).collect();
         for slot in self.bound.slots_of(app) {
             self.unlisten(app, slot, engine);
         }
@@ -95,7 +95,7 @@ impl Sockets {
     pub(super) fn close<O: Output>(
         &mut self,
         app: AppId,
-        slot: u32,
+        slot: SlotId,
         is_abort: bool,
         engine: &mut Engine,
         rings: &mut Rings,
@@ -106,7 +106,7 @@ impl Sockets {
         }
         let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
-        let Some(mut conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else {
+        let Some(mut conn) = client.conns.get_mut(slot.index()).and_then(Option::take) else {
             return;
         };
         let streams = Arc::clone(&client.streams);

@@ -1,7 +1,7 @@
 //! What the slow side has asked for: applications that come and go, listeners, connections to be
 //! opened and closed.
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
 use wire::FlowKey;
 
@@ -144,7 +144,7 @@ impl Sockets {
     }
 
     /// A socket of this worker that was opened from here.
-    fn connect(&mut self, app: AppId, slot: u32, opened: Result<FlowId, CloseReason>) {
+    fn connect(&mut self, app: AppId, slot: SlotId, opened: Result<FlowId, CloseReason>) {
         let Some(client) = self.client(app) else { return };
         let generation = client.streams.server.generation(slot);
         let mut conn = Conn::new(opened.ok(), generation);

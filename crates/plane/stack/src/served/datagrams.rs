@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{AppId, Nanos, PortId};
+use base::{AppId, Nanos, PortId, SlotId};
 use shm::sockets::{Asks, Record, SlotOption};
 use tcp::IpFields;
 use wire::FlowKey;
@@ -26,12 +26,12 @@ impl Sockets {
         self.later(app, slot, self.now);
     }
 
-    pub(super) fn datagrams_of(&self, app: AppId, slot: u32) -> Option<Arc<Datagrams>> {
+    pub(super) fn datagrams_of(&self, app: AppId, slot: SlotId) -> Option<Arc<Datagrams>> {
         self.datagrams.get((app, slot)).cloned()
     }
 
     /// Ends a UDP socket at once; false: there is none.
-    pub(super) fn end_datagrams(&mut self, app: AppId, slot: u32) -> bool {
+    pub(super) fn end_datagrams(&mut self, app: AppId, slot: SlotId) -> bool {
         self.outbox.ending.remove(&(app, slot));
         let Some(socket) = self.datagrams.remove((app, slot)) else { return false };
         // Before its slot is another socket's.
@@ -43,14 +43,14 @@ impl Sockets {
     }
 
     /// Ends a UDP socket when what it has written has left.
-    pub(super) fn finish_datagrams(&mut self, app: AppId, slot: u32) {
+    pub(super) fn finish_datagrams(&mut self, app: AppId, slot: SlotId) {
         self.outbox.ending.insert((app, slot));
         self.will_send(app, slot);
     }
 
     /// A ready bit for a UDP socket, or for a connection that is another worker's by now. Whether
     /// anything was new.
-    pub(super) fn drain_datagrams(&mut self, app: AppId, slot: u32) -> bool {
+    pub(super) fn drain_datagrams(&mut self, app: AppId, slot: SlotId) -> bool {
         let Some(socket) = self.datagrams_of(app, slot) else {
             self.pass_on(app, slot);
             return false;
@@ -75,7 +75,7 @@ impl Sockets {
     }
 
     /// A ready bit for a socket that is another worker's by now.
-    fn pass_on(&self, app: AppId, slot: u32) {
+    fn pass_on(&self, app: AppId, slot: SlotId) {
         let Some(client) = self.client(app) else { return };
         let (server, memory) = (&client.streams.server, client.streams.server.memory());
         let Some(words) = memory.slot(slot).filter(|_| server.is_taken(slot)) else { return };
@@ -89,7 +89,7 @@ impl Sockets {
     }
 
     /// A UDP socket has something to send, or to end.
-    pub(super) fn will_send(&mut self, app: AppId, slot: u32) {
+    pub(super) fn will_send(&mut self, app: AppId, slot: SlotId) {
         if !self.datagrams.set_queued((app, slot), true) {
             let user = self.client(app).map_or(0, |client| client.streams.user);
             self.outbox.waiting.push(user, (app, slot));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use shm::sockets::{Asks, Kind, RingDesc, SlotOption, SlotWords};
 use tcp::{CallError, Engine, FlowId, Output};
 
@@ -38,7 +38,7 @@ impl Sockets {
     pub(super) fn drain_slot<O: Output>(
         &mut self,
         app: AppId,
-        slot: u32,
+        slot: SlotId,
         engine: &mut Engine,
         rings: &mut Rings,
         now: Nanos,
@@ -48,7 +48,7 @@ impl Sockets {
         let Some(client) = client else { return false };
         let memory = client.streams.server.memory();
         let Some(words) = memory.slot(slot) else { return false };
-        let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
+        let Some(conn) = client.conns.get_mut(slot.index()).and_then(Option::as_mut) else {
             if words.state().kind() == Kind::Listener {
                 return self.listener_changed(app, slot, engine);
             }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use shm::sockets::RingDesc;
 use tcp::{CloseReason, Engine};
 
@@ -36,9 +36,9 @@ impl Sockets {
             if ended == ENDED_MAX || eviction.is_done() {
                 break;
             }
-            let slot = client.evict_cursor % count;
-            client.evict_cursor = slot + 1;
-            let Some(conn) = client.conns[slot].as_mut() else { continue };
+            let at = client.evict_cursor % count;
+            client.evict_cursor = at + 1;
+            let Some(conn) = client.conns[at].as_mut() else { continue };
             let bytes = ring_bytes(conn);
             if bytes < BYTES_MIN || conn.is_evicted || now.since(conn.idle_since) < eviction.idle {
                 continue;
@@ -48,7 +48,7 @@ impl Sockets {
             eviction.count(bytes as u64);
             // One that is over already has told all that it had to tell, but for this.
             if conn.flow.is_none_or(|flow| engine.abort(flow).is_err()) {
-                over.push(slot as u32);
+                over.push(SlotId(at as u32));
             }
         }
         for slot in over {
@@ -63,7 +63,7 @@ impl Sockets {
 
     /// The flow of an evicted connection is over: its receive ring goes to the slow side. From now
     /// on the program finds no ring, and the error that says why.
-    pub(super) fn surrender(&mut self, app: AppId, slot: u32) {
+    pub(super) fn surrender(&mut self, app: AppId, slot: SlotId) {
         let Some((conn, streams)) = self.conn(app, slot) else { return };
         let Some(pair) = &mut conn.kept else { return };
         let Ring::Shared(ring) = std::mem::take(&mut pair.receive) else { return };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use base::Nanos;
+use base::{Nanos, SlotId};
 use tcp::{CloseReason, Engine, FlowId, State};
 use wire::FlowKey;
 
@@ -15,7 +15,7 @@ use crate::rings::Rings;
 
 impl Sockets {
     /// The socket of a flow that goes to another worker.
-    pub(crate) fn take_along(&mut self, flow: FlowId) -> Option<(Arc<AppSockets>, u32, Conn)> {
+    pub(crate) fn take_along(&mut self, flow: FlowId) -> Option<(Arc<AppSockets>, SlotId, Conn)> {
         // Who takes it knows nothing of its name: that is held for a while from now on.
         if let Some(key) = self.orphans.remove(&flow) {
             self.finished(key, None);
@@ -47,7 +47,7 @@ impl Sockets {
         let clients = self.clients.iter_mut().flatten();
         let stranded = clients.flat_map(|client| {
             let Client { streams, conns, .. } = &mut **client;
-            let conns = (0..).zip(conns.iter_mut());
+            let conns = (0..).map(SlotId).zip(conns.iter_mut());
             conns.filter_map(|(slot, conn)| Some((Arc::clone(streams), slot, conn.take()?)))
         });
         let stranded = stranded.collect();
@@ -80,7 +80,7 @@ impl Sockets {
     pub(crate) fn settle_in(
         &mut self,
         flow: Option<FlowId>,
-        (streams, slot, mut conn): (Arc<AppSockets>, u32, Conn),
+        (streams, slot, mut conn): (Arc<AppSockets>, SlotId, Conn),
         engine: &mut Engine,
         rings: &mut Rings,
     ) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::AppId;
+use base::{AppId, SlotId};
 
 use super::rounds::Rounds;
 use super::unresolved::Unresolved;
@@ -11,9 +11,9 @@ use super::unresolved::Unresolved;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     /// Those that have written something.
-    pub(super) waiting: Rounds<(AppId, u32)>,
+    pub(super) waiting: Rounds<(AppId, SlotId)>,
     /// Those that end when what they have written has left.
-    pub(super) ending: BTreeSet<(AppId, u32)>,
+    pub(super) ending: BTreeSet<(AppId, SlotId)>,
     /// Datagrams that wait for their next hop.
     pub(super) unresolved: Unresolved,
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use shm::Frame;
 use shm::sockets::{HEADER_BYTES, Record, RingDesc};
 use tcp::IpFields;
@@ -121,7 +121,7 @@ impl Sockets {
     }
 
     /// Has a UDP socket looked at again at `due`.
-    pub(super) fn later(&mut self, app: AppId, slot: u32, due: Nanos) {
+    pub(super) fn later(&mut self, app: AppId, slot: SlotId, due: Nanos) {
         self.paced.look_at(app, slot, due);
     }
 

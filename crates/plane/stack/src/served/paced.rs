@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Bound;
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 
 /// What a worker has to look at again although nobody says anything.
 #[derive(Debug)]
 pub(super) struct Paced {
-    sockets: BTreeSet<(AppId, u32)>,
+    sockets: BTreeSet<(AppId, SlotId)>,
     /// The socket that was taken last: those behind it are next.
-    last_taken: (AppId, u32),
+    last_taken: (AppId, SlotId),
     /// Own address, peer, and when its SYN may leave. Each has a socket, which bounds them.
     opens: Vec<(SocketAddr, SocketAddr, Nanos)>,
     until: Nanos,
@@ -22,7 +22,7 @@ impl Default for Paced {
     fn default() -> Self {
         Self {
             sockets: BTreeSet::new(),
-            last_taken: (AppId(u16::MAX), u32::MAX),
+            last_taken: (AppId(u16::MAX), SlotId(u32::MAX)),
             opens: Vec::new(),
             until: Nanos::FAR_FUTURE,
         }
@@ -42,7 +42,7 @@ impl Paced {
     }
 
     /// A socket is looked at by then.
-    pub(super) fn look_at(&mut self, app: AppId, slot: u32, due: Nanos) {
+    pub(super) fn look_at(&mut self, app: AppId, slot: SlotId, due: Nanos) {
         self.sockets.insert((app, slot));
         self.wake_at(due);
     }
@@ -54,7 +54,7 @@ impl Paced {
     }
 
     /// It is time: up to `most` of the sockets to look at, in turn. The others are due at once.
-    pub(super) fn take_sockets(&mut self, most: usize, now: Nanos) -> Vec<(AppId, u32)> {
+    pub(super) fn take_sockets(&mut self, most: usize, now: Nanos) -> Vec<(AppId, SlotId)> {
         self.until = self.opens.iter().map(|(.., due)| *due).min().unwrap_or(Nanos::FAR_FUTURE);
         let behind = (Bound::Excluded(self.last_taken), Bound::Unbounded);
         let before = ..=self.last_taken;
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn however_many_sockets_wait_some_are_taken_at_once_and_each_has_its_turn() {
         let mut paced = Paced::default();
-        let all = (0..4).map(AppId).flat_map(|app| (0..250).map(move |slot| (app, slot)));
+        let all = (0..4).map(AppId).flat_map(|app| (0..250).map(move |slot| (app, SlotId(slot))));
         all.clone().for_each(|(app, slot)| paced.look_at(app, slot, NOW));
         let mut taken = BTreeSet::new();
         for _ in 0..4 {

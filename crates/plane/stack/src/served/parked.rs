@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use base::AppId;
+use base::{AppId, SlotId};
 use tcp::{FlowId, ListenerId};
 
 /// Those that wait, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     /// By application and slot of the listener.
-    pub(super) accepted: BTreeMap<(AppId, u32), VecDeque<(FlowId, ListenerId)>>,
+    pub(super) accepted: BTreeMap<(AppId, SlotId), VecDeque<(FlowId, ListenerId)>>,
     /// Those that were opened here, and wait for a ring: each has its slot already.
     pub(super) opened: VecDeque<FlowId>,
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{AppId, PortId};
+use base::{AppId, PortId, SlotId};
 
 use crate::datagrams::Datagrams;
 use crate::routes::PortLink;
 
 /// Application and slot.
-type Name = (AppId, u32);
+type Name = (AppId, SlotId);
 
 /// All that a worker serves. A port has at most one for each of our addresses, however many sockets
 /// there are.
@@ -79,7 +79,10 @@ impl Ports {
     }
 
     /// The slots of an application's sockets.
-    pub(super) fn slots_of(&self, app: AppId) -> Vec<u32> {
-        self.by_name.range((app, 0)..=(app, u32::MAX)).map(|((_, slot), _)| *slot).collect()
+    pub(super) fn slots_of(&self, app: AppId) -> Vec<SlotId> {
+        self.by_name
+            .range((app, SlotId(0))..=(app, SlotId(u32::MAX)))
+            .map(|((_, slot), _)| *slot)
+            .collect()
     }
 }

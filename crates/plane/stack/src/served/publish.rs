@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use shm::sockets::{Kind, Side, SlotState, SlotWords};
 use tcp::{CloseReason, Engine};
 
@@ -30,7 +30,7 @@ impl Sockets {
             let Some(client) = client else { continue };
             let Client { streams, conns, .. } = client;
             let one_in = streams.trace_one_in.load(Ordering::Relaxed);
-            let Some(conn) = conns.get_mut(slot as usize).and_then(Option::as_mut) else {
+            let Some(conn) = conns.get_mut(slot.index()).and_then(Option::as_mut) else {
                 continue;
             };
             let Some(words) = streams.server.memory().slot(slot) else { continue };
@@ -71,7 +71,7 @@ impl Sockets {
     }
 
     /// Marks a slot for every poller that wants to hear of it.
-    pub(super) fn notify(&mut self, app: AppId, slot: u32) {
+    pub(super) fn notify(&mut self, app: AppId, slot: SlotId) {
         let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
         let Client { streams, pollers, has_rung, .. } = client;

@@ -6,7 +6,7 @@
 //! bytes came nor went needs none: what a record says of acknowledgements may be old, because a
 //! ring keeps what its application was not told to be free.
 
-use base::Nanos;
+use base::{Nanos, SlotId};
 use tcp::Engine;
 
 use super::{Client, Conn, Sockets};
@@ -22,7 +22,7 @@ impl Sockets {
         for &(app, slot) in &self.touched {
             let client = self.clients.get_mut(app.index()).and_then(Option::as_deref_mut);
             let Some(Client { streams, conns, .. }) = client else { continue };
-            if let Some(conn) = conns.get_mut(slot as usize).and_then(Option::as_mut) {
+            if let Some(conn) = conns.get_mut(slot.index()).and_then(Option::as_mut) {
                 write_down(conn, (streams, slot), engine, rings, now);
             }
             watch::look();
@@ -34,7 +34,7 @@ impl Sockets {
 #[inline]
 pub(super) fn write_down(
     conn: &mut Conn,
-    (app, slot): (&AppSockets, u32),
+    (app, slot): (&AppSockets, SlotId),
     engine: &Engine,
     rings: &Rings,
     now: Nanos,
@@ -67,7 +67,7 @@ pub(super) fn write_down(
 }
 
 /// Nobody is to go on with it: it is over, or its rings are about to be another's.
-pub(super) fn strike_out(conn: &mut Conn, app: &AppSockets, slot: u32) {
+pub(super) fn strike_out(conn: &mut Conn, app: &AppSockets, slot: SlotId) {
     if std::mem::take(&mut conn.turns_written) == 0 {
         return;
     }

@@ -23,7 +23,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use base::AppId;
+use base::{AppId, SlotId};
 use proptest::prelude::*;
 use shm::sockets::{
     Asks, Backlog, HEADER_BYTES, Kind, Quota, Record, RingDesc, Side, SlotInfo, SlotOption,
@@ -53,7 +53,7 @@ fn bench_with(workers: usize, rate: Option<Arc<Rate>>, quota_bytes: u64) -> (Ben
 }
 
 /// With one worker, and a connection that the application has accepted: its peer's flow, its slot.
-fn accepted() -> (Bench, App, tcp::FlowId, u32) {
+fn accepted() -> (Bench, App, tcp::FlowId, SlotId) {
     let (mut bench, mut app) = bench(1, None);
     bench.turns(2);
     let flow = bench.talks(1)[0].flow;
@@ -282,7 +282,8 @@ proptest! {
             bench.talk(&mut talks, round);
             app.echo(&mut unsent);
             let value = if is_small { value % 5000 } else { value };
-            let words = app.words(slot % 16);
+            let slot = SlotId(slot % 16);
+            let words = app.words(slot);
             match word {
                 0 => words.rx_head.store(value, Ordering::Relaxed),
                 1 => words.tx_tail.store(value, Ordering::Relaxed),
@@ -299,12 +300,12 @@ proptest! {
                 12 => words.tx_head.store(value, Ordering::Relaxed),
                 _ => words.options[value as usize % 20].store(value as u32, Ordering::Relaxed),
             }
-            let _ = app.memory.worker(0).expect("a worker").set(slot % 16);
+            let _ = app.memory.worker(0).expect("a worker").set(slot);
             // What an honest half of a lying application cannot go on with ends here.
             if word < 13 {
-                app.accepted.retain(|other| *other != slot % 16);
+                app.accepted.retain(|other| *other != slot);
             }
-            if app.listener == slot % 16 {
+            if app.listener == slot {
                 break;
             }
         }
@@ -322,16 +323,16 @@ proptest! {
 }
 
 /// A UDP socket on port 7, with rings of 4 KiB.
-fn datagrams(app: &App) -> u32 {
+fn datagrams(app: &App) -> SlotId {
     datagrams_on(app, 7)
 }
 
-fn datagrams_on(app: &App, port: u16) -> u32 {
+fn datagrams_on(app: &App, port: u16) -> SlotId {
     datagrams_at(app, std::net::SocketAddr::from(([0, 0, 0, 0], port)), "10.0.0.2")
 }
 
 /// A socket that is bound to `local` and may send from `own`.
-fn datagrams_at(app: &App, local: std::net::SocketAddr, own: &str) -> u32 {
+fn datagrams_at(app: &App, local: std::net::SocketAddr, own: &str) -> SlotId {
     connected_datagrams(app, local, own, None)
 }
 
@@ -341,7 +342,7 @@ fn connected_datagrams(
     local: std::net::SocketAddr,
     own: &str,
     remote: Option<std::net::SocketAddr>,
-) -> u32 {
+) -> SlotId {
     let slot = app.streams.server.lend_slot().expect("a slot");
     let [rx, tx] = [0; 2].map(|_| app.streams.server.heap().lend(12).expect("memory"));
     let words = app.words(slot);

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use attach::{AttachError, Call, FallbackReason, RegionKind, Reply};
+use base::SlotId;
 use rustix::io::Errno;
 
 use super::answer::{map, unusable};
-use super::ids::{RegionId, SlotId};
+use super::ids::RegionId;
 use super::poller::Poller;
 use super::session::Session;
 use super::socket::Socket;
@@ -110,7 +111,7 @@ impl Session {
             Reply::Slot { region, slot } => {
                 if !descriptors.is_empty() {
                     // A local pair that is new to this process.
-                    let (kind, side) = (RegionKind::LocalPair, (slot % 2) as u8);
+                    let (kind, side) = (RegionKind::LocalPair, SlotId(slot).end() as u8);
                     let reply = Reply::Region { kind, side };
                     session.keep(map(RegionId(region), &reply, descriptors)?);
                 } else if session.known(RegionId(region)).is_none() {

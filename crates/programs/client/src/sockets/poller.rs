@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attach::{AttachError, Call, Reply};
+use base::SlotId;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 use shm::sockets::Side;
@@ -13,7 +14,7 @@ use sys::SysError;
 use sys::descriptor;
 
 use super::answer::unusable;
-use super::ids::{RegionId, SlotId};
+use super::ids::RegionId;
 use super::pollers::TAG;
 use super::region::Region;
 use super::session::Session;
@@ -183,7 +184,7 @@ impl Poller {
         }
         self.forget(socket);
         // Even of one that was closed meanwhile the local pair is to know.
-        let (region, side) = (socket.region(), socket.region().side(socket.key().1.0));
+        let (region, side) = (socket.region(), socket.region().side(socket.key().1));
         if let Some(local_pair) = members.local_pair(region, side) {
             local_pair.sockets -= 1;
             if let (0, Some(wake)) = (local_pair.sockets, region.wake_of(side)) {
@@ -209,14 +210,14 @@ impl Poller {
         let own = self.session.own_region();
         if let Some(ready_bits) = own.poller(Side::Zero, self.number) {
             let mut cursor = self.cursor.load(Ordering::Relaxed);
-            ready_bits.take(&mut cursor, limit, |slot| found.push((own.id, SlotId(slot))));
+            ready_bits.take(&mut cursor, limit, |slot| found.push((own.id, slot)));
             self.cursor.store(cursor, Ordering::Relaxed);
         }
         if self.has_local_pairs.load(Ordering::Acquire) {
             for local_pair in &mut self.members().local_pairs {
                 let LocalPair { region, side, cursor, .. } = local_pair;
                 if let Some(ready_bits) = region.poller(*side, self.number) {
-                    ready_bits.take(cursor, limit, |slot| found.push((region.id, SlotId(slot))));
+                    ready_bits.take(cursor, limit, |slot| found.push((region.id, slot)));
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use attach::DetachReason;
+use base::SlotId;
 use rustix::thread::futex;
 use shm::sockets::{ReadyBits, Side, SlotWords, SocketMemory};
 use sys::eventfd::EventFd;
@@ -69,9 +70,9 @@ impl Region {
     }
 
     /// The side of a slot: in a local pair even ones connect and odd ones accept.
-    pub(crate) fn side(&self, slot: u32) -> Side {
+    pub(crate) fn side(&self, slot: SlotId) -> Side {
         match &self.wakes {
-            Wakes::Sides(_) if slot % 2 == 1 => Side::One,
+            Wakes::Sides(_) if slot.end() == 1 => Side::One,
             _ => Side::Zero,
         }
     }
@@ -85,8 +86,8 @@ impl Region {
     }
 
     /// The words of the other end of a local connection.
-    pub(crate) fn peer(&self, slot: u32) -> Option<(u32, &SlotWords)> {
-        let peer = slot ^ 1;
+    pub(crate) fn peer(&self, slot: SlotId) -> Option<(SlotId, &SlotWords)> {
+        let peer = slot.peer();
         self.is_local_pair().then(|| self.memory.slot(peer)).flatten().map(|words| (peer, words))
     }
 
@@ -108,7 +109,7 @@ impl Region {
 
     /// Has the other side look at a slot.
     #[inline]
-    pub(crate) fn tell(&self, slot: u32, words: &SlotWords) {
+    pub(crate) fn tell(&self, slot: SlotId, words: &SlotWords) {
         match &self.wakes {
             Wakes::Daemon(daemon) => {
                 let worker = words.worker.load(Ordering::Relaxed);
@@ -127,7 +128,7 @@ impl Region {
     }
 
     /// Has all workers look at a slot: each has a listener of its own for it.
-    pub(crate) fn tell_all(&self, slot: u32) {
+    pub(crate) fn tell_all(&self, slot: SlotId) {
         let Wakes::Daemon(daemon) = &self.wakes else { return };
         let mut must_ring = false;
         for ready_bits in (0..).map_while(|worker| self.memory.worker(worker)) {
@@ -141,7 +142,7 @@ impl Region {
     /// Marks a slot for each poller that wants to hear of it; `wake` is for those that sleep.
     pub(crate) fn call_pollers(
         &self,
-        slot: u32,
+        slot: SlotId,
         words: &SlotWords,
         side: Side,
         mut wake: impl FnMut(u32),

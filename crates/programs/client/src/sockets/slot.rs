@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use base::SlotId;
 use rustix::io::Errno;
 use shm::sockets::{
     Asks, Backlog, Kind, Piece, RingDesc, SlotLock, SlotOption, SlotState, SlotWords,
@@ -20,7 +21,7 @@ use super::verdict::{Phase, SocketView};
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
     pub(crate) region: &'a Region,
-    pub(crate) slot: u32,
+    pub(crate) slot: SlotId,
     pub(crate) words: &'a SlotWords,
     /// Of a local connection: its other end's.
     peer: Option<&'a SlotWords>,
@@ -32,7 +33,7 @@ pub(crate) struct Slot<'a> {
 const LOOKS_MAX: u32 = 10_000;
 
 impl<'a> Slot<'a> {
-    pub(crate) fn new(region: &'a Region, slot: u32, words: &'a SlotWords) -> Self {
+    pub(crate) fn new(region: &'a Region, slot: SlotId, words: &'a SlotWords) -> Self {
         let peer = region.peer(slot).map(|(_, words)| words);
         Self { region, slot, words, peer }
     }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use attach::DetachReason;
+use base::SlotId;
 use rustix::io::Errno;
 use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotWords};
 
-use super::ids::{RegionId, SlotId};
+use super::ids::RegionId;
 use super::lock::GIVEN_TO_KERNEL;
 use super::readiness::Readiness;
 use super::region::{Region, ring_notify_word};
@@ -27,7 +28,7 @@ pub struct Socket(Arc<Core>);
 struct Core {
     session: Session,
     region: Arc<Region>,
-    slot: u32,
+    slot: SlotId,
     /// Another one: the socket is no more, and its slot another socket's.
     generation: u32,
     kind: Kind,
@@ -46,15 +47,15 @@ pub enum Shutdown {
 
 impl Socket {
     pub(crate) fn new(session: Session, region: Arc<Region>, slot: SlotId) -> Option<Self> {
-        let words = region.memory.slot(slot.0)?;
+        let words = region.memory.slot(slot)?;
         let generation = words.generation.load(Ordering::Acquire);
         let kind = words.state().kind();
-        Some(Self(Arc::new(Core { session, region, slot: slot.0, generation, kind })))
+        Some(Self(Arc::new(Core { session, region, slot, generation, kind })))
     }
 
     /// Its region and its place there: equal for all holders, in every process.
     pub fn key(&self) -> (RegionId, SlotId) {
-        (self.0.region.id, SlotId(self.0.slot))
+        (self.0.region.id, self.0.slot)
     }
 
     /// Whether it is a TCP listener.
@@ -167,7 +168,7 @@ impl Socket {
             let Some(entry) = Backlog::take(memory, slot.words) else { continue };
             let region = session.region(RegionId(entry.region));
             let region = region.map_err(|_| Errno::CONNABORTED)?;
-            let accepted = Self::new(session.clone(), region, SlotId(entry.slot));
+            let accepted = Self::new(session.clone(), region, entry.slot);
             let accepted = accepted.ok_or(Errno::CONNABORTED)?;
             accepted.slot()?.ask(Asks::ACCEPTED);
             return Ok(accepted);

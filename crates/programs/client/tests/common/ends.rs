@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use base::SlotId;
 use calisto_client::sockets::{Outcome, Readiness, Session, Socket, Waited};
 use rustix::net::SocketType;
 
@@ -23,9 +24,9 @@ pub(crate) fn to(port: u16) -> SocketAddr {
 }
 
 /// A connection whose other end is the test.
-pub(crate) fn connected(daemon: &Daemon, session: &Session) -> (Socket, u32) {
+pub(crate) fn connected(daemon: &Daemon, session: &Session) -> (Socket, SlotId) {
     let socket = connecting(session);
-    let slot = socket.key().1.0;
+    let slot = socket.key().1;
     daemon.establish(slot);
     (socket, slot)
 }

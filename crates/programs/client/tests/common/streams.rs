@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use app::worker;
 use attach::{AttachListener, DetachReason, FallbackReason};
+use base::SlotId;
 use calisto_client::sockets::{Profile, Session, SessionOptions};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketType};
@@ -83,7 +84,7 @@ impl Daemon {
     }
 
     /// What a slot's words are, on the daemon's side.
-    pub(crate) fn words<R>(&self, slot: u32, body: impl FnOnce(&SlotWords) -> R) -> R {
+    pub(crate) fn words<R>(&self, slot: SlotId, body: impl FnOnce(&SlotWords) -> R) -> R {
         self.daemon_state(|daemon_state| body(daemon_state.words(0, slot)))
     }
 
@@ -105,7 +106,7 @@ impl Daemon {
     }
 
     /// The same of a slot of the local pair.
-    pub(crate) fn local_words<R>(&self, slot: u32, body: impl FnOnce(&SlotWords) -> R) -> R {
+    pub(crate) fn local_words<R>(&self, slot: SlotId, body: impl FnOnce(&SlotWords) -> R) -> R {
         self.daemon_state(|daemon_state| {
             let local_pair = daemon_state.local_pairs.values().next().expect("there is one");
             body(local_pair.server.memory().slot(slot).expect("it was lent"))
@@ -113,7 +114,7 @@ impl Daemon {
     }
 
     /// Bytes arrive for a connection of the first application that has no other end.
-    pub(crate) fn deliver(&self, slot: u32, bytes: &[u8]) {
+    pub(crate) fn deliver(&self, slot: SlotId, bytes: &[u8]) {
         self.daemon_state(|daemon_state| {
             let app = &mut daemon_state.apps[0];
             assert!(app.place(slot, bytes), "they fit");
@@ -122,7 +123,7 @@ impl Daemon {
     }
 
     /// What it has written, which is acknowledged with this.
-    pub(crate) fn acknowledge(&self, slot: u32) -> Vec<u8> {
+    pub(crate) fn acknowledge(&self, slot: SlotId) -> Vec<u8> {
         self.daemon_state(|daemon_state| {
             let app = &mut daemon_state.apps[0];
             let bytes = app.collect(slot, usize::MAX);
@@ -132,7 +133,7 @@ impl Daemon {
     }
 
     /// Sets flags of its state, and its error.
-    pub(crate) fn become_state(&self, slot: u32, flags: u32, error: u32) {
+    pub(crate) fn become_state(&self, slot: SlotId, flags: u32, error: u32) {
         self.daemon_state(|daemon_state| {
             let app = &mut daemon_state.apps[0];
             let words = app.server.memory().slot(slot).expect("it was lent");
@@ -143,7 +144,7 @@ impl Daemon {
     }
 
     /// An answer has come to the SYN of a silent port.
-    pub(crate) fn establish(&self, slot: u32) {
+    pub(crate) fn establish(&self, slot: SlotId) {
         self.daemon_state(|daemon_state| {
             let app = &mut daemon_state.apps[0];
             app.offer(slot, 12);
@@ -154,7 +155,7 @@ impl Daemon {
     }
 
     /// A ring that the application should write to.
-    pub(crate) fn offer(&self, slot: u32, log2: u8) {
+    pub(crate) fn offer(&self, slot: SlotId, log2: u8) {
         self.daemon_state(|daemon_state| {
             daemon_state.apps[0].offer(slot, log2);
             daemon_state.apps[0].notify(slot);
@@ -162,12 +163,12 @@ impl Daemon {
     }
 
     /// A datagram record arrives.
-    pub(crate) fn place_raw(&self, slot: u32, bytes: &[u8]) {
+    pub(crate) fn place_raw(&self, slot: SlotId, bytes: &[u8]) {
         self.deliver(slot, bytes);
     }
 
     /// Whether the application has told of news of a slot since this was asked last.
-    pub(crate) fn was_marked(&self, slot: u32) -> bool {
+    pub(crate) fn was_marked(&self, slot: SlotId) -> bool {
         self.daemon_state(|daemon_state| {
             while daemon_state.pump(0) {}
             daemon_state.apps[0].marked.remove(&slot)
@@ -183,7 +184,7 @@ impl Daemon {
     }
 
     /// From now on descriptors that come from elsewhere stand for this socket.
-    pub(crate) fn adopt_as(&self, region: u32, slot: u32) {
+    pub(crate) fn adopt_as(&self, region: u32, slot: SlotId) {
         self.daemon_state(|daemon_state| daemon_state.adopted = Some((region, slot)));
     }
 

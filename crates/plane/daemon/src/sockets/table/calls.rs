@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, RegionKind, Reply};
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Kind, Side, SlotWords};
 
@@ -44,7 +44,7 @@ impl SocketTable {
             return match *call {
                 Call::Poller => self.open_poller(context),
                 Call::DropPoller { poller } => self.drop_poller(context, poller),
-                Call::Unlisten { region, slot } => self.unlisten(context, (region, slot)),
+                Call::Unlisten { region, slot } => self.unlisten(context, (region, SlotId(slot))),
                 Call::Region { region } => self.give_region(context, region),
                 _ => Answer::errno(Errno::INVAL),
             };
@@ -170,13 +170,17 @@ impl SocketTable {
             return None;
         };
         context.member.may_map.insert(region);
-        Some(Answer::new(Reply::Slot { region, slot }))
+        Some(Answer::slot((region, slot)))
     }
 
     /// An accepted connection that was named so a moment ago, and whose worker has not told of it
     /// yet: whoever took it may have given it on at once. Its application says whose descriptor it
     /// is, as it does to the worker.
-    fn named_just_now(&self, cookie: u64, may: impl Fn(&App) -> bool) -> Option<(AppId, u32, u32)> {
+    fn named_just_now(
+        &self,
+        cookie: u64,
+        may: impl Fn(&App) -> bool,
+    ) -> Option<(AppId, SlotId, u32)> {
         let is_it = |words: &SlotWords| {
             let is_stream = words.state().kind() == Kind::Stream;
             is_stream && words.cookie.load(Ordering::Acquire) == cookie
@@ -184,7 +188,8 @@ impl SocketTable {
         let own = self.apps.iter().filter(|app| cookie != 0 && may(app));
         let places = own.flat_map(|app| {
             let server = &app.streams.server;
-            let slots = (0..server.memory().sizes().slots).filter(|slot| server.is_taken(*slot));
+            let slots = (0..server.memory().sizes().slots).map(SlotId);
+            let slots = slots.filter(|slot| server.is_taken(*slot));
             slots.take(server.slots_taken() as usize).map(move |slot| (app, slot))
         });
         let mut places = places.take(NAMES_LOOKED_AT_MAX);

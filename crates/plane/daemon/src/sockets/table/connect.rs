@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use attach::{FallbackReason, Reply};
-use base::Nanos;
+use attach::FallbackReason;
+use base::{Nanos, SlotId};
 use config::Congestion;
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -155,7 +155,7 @@ impl SocketTable {
         if let Some(pending) = self.try_to_open(pending, context.now) {
             self.waiting.connects.push(pending);
         }
-        Ok(Answer::new(Reply::Slot { region, slot }))
+        Ok(Answer::slot((region, slot)))
     }
 
     /// Tells workers when the next hop's link address is known; gives the rest back.
@@ -218,7 +218,7 @@ impl SocketTable {
 /// Writes what the application may know from the start; the slot's generation.
 fn prepare(
     app: &App,
-    slot: u32,
+    slot: SlotId,
     examined: &Examined,
     local: SocketAddr,
     remote: SocketAddr,

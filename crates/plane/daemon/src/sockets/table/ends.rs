@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, SlotId};
 use datapath::DetachReason;
 use stack::{Command, SocketEvent};
 use sys::socket_end::SocketEnd;
@@ -146,7 +146,7 @@ impl SocketTable {
     pub(super) fn name(
         &mut self,
         number: AppId,
-        slot: u32,
+        slot: SlotId,
         generation: u32,
         cookie: u64,
         now: Nanos,
@@ -178,7 +178,7 @@ impl SocketTable {
     }
 
     /// A worker has given a slot back.
-    fn forget(&mut self, number: AppId, slot: u32, generation: u32, now: Nanos) {
+    fn forget(&mut self, number: AppId, slot: SlotId, generation: u32, now: Nanos) {
         let Some(app) = self.apps.get(number) else { return };
         let place = (app.region(), slot);
         if self.records.get(place).is_some_and(|record| record.generation == generation) {
@@ -297,7 +297,7 @@ impl SocketTable {
         let is_nameless =
             |place: &SlotKey| self.records.get(*place).is_none() && !waiting.contains(place);
         let server = &app.streams.server;
-        let slots = (0..memory.sizes().slots).filter(|slot| server.is_taken(*slot));
+        let slots = (0..memory.sizes().slots).map(SlotId).filter(|slot| server.is_taken(*slot));
         let slots = slots.take(server.slots_taken() as usize);
         let ours = slots.map(|slot| (app.region(), slot)).filter(is_nameless);
         let ours = ours.map(|place| Nameless { place, generation: server.generation(place.1) });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::Nanos;
+use base::{Nanos, SlotId};
 use port::xdp::Protocol;
 use stack::{AppSockets, Command};
 
@@ -18,7 +18,7 @@ impl SocketTable {
         &mut self,
         streams: &Arc<AppSockets>,
         uid: u32,
-        slot: u32,
+        slot: SlotId,
         listener: Listener,
         now: Nanos,
     ) {
@@ -62,7 +62,7 @@ impl SocketTable {
         streams.server.take_back_slot(slot);
     }
 
-    fn close_unaccepted(&mut self, streams: &AppSockets, region: u32, slot: u32) {
+    fn close_unaccepted(&mut self, streams: &AppSockets, region: u32, slot: SlotId) {
         if region != streams.region {
             return self.reset_local((region, slot), streams.app);
         }

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use attach::{FallbackReason, Reply};
-use base::{AppId, Nanos};
+use attach::FallbackReason;
+use base::{AppId, Nanos, SlotId};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -68,13 +68,13 @@ impl SocketTable {
         };
         if let Some(((region, slot), _)) = named.find(is_own) {
             // Listening again changes the backlog, which is as long as it was.
-            return Ok(Answer::new(Reply::Slot { region, slot }));
+            return Ok(Answer::slot((region, slot)));
         }
         drop(named);
         if let Some((region, slot)) = self.listener_of_others(context, examined.cookie) {
             // Processes that share it bring it one after another: the first one's has all callers.
             context.member.may_map.insert(region);
-            return Ok(Answer::new(Reply::Slot { region, slot }));
+            return Ok(Answer::slot((region, slot)));
         }
         if examined.local.port() == 0 {
             return Err(FallbackReason::WrongState.into());
@@ -122,7 +122,7 @@ impl SocketTable {
         }
         self.claim((region, slot), context);
         self.claimed.rights.watch((region, slot));
-        Ok(Answer::new(Reply::Slot { region, slot }))
+        Ok(Answer::slot((region, slot)))
     }
 
     /// The listener of that socket, if another application of the same user and group has brought
@@ -310,7 +310,7 @@ fn check_free(addresses: &[SocketAddr], context: &Context<'_>) -> Result<(), Ref
 /// The command that has workers listen at one of a listener's addresses.
 fn listening(
     app: &App,
-    slot: u32,
+    slot: SlotId,
     listener: &Listener,
     address: SocketAddr,
     options: FlowOptions,
@@ -355,7 +355,7 @@ fn set_up(
     examined: &Examined,
     addresses: Vec<SocketAddr>,
     backlog: u32,
-) -> Result<(u32, Listener), Refusal> {
+) -> Result<(SlotId, Listener), Refusal> {
     let server = &app.streams.server;
     let backlog_max = backlog.clamp(1, BACKLOG_MAX);
     let bytes = u64::from(backlog_max).next_power_of_two() * 8;

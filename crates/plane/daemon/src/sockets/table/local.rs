@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use attach::{FallbackReason, Reply};
-use base::AppId;
+use attach::FallbackReason;
+use base::{AppId, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Entry, Side};
 use sys::eventfd::EventFd;
@@ -72,10 +72,10 @@ impl SocketTable {
         let first = local_pair.open(local, remote, examined.cookie);
         let first = first.ok_or(FallbackReason::TooManySockets)?;
         let [own, other] = [local_pair.ends[0].region, local_pair.ends[1].region];
-        if !self.announce(listening, Entry { region: other, slot: first + 1 }, number) {
+        if !self.announce(listening, Entry { region: other, slot: first.next() }, number) {
             if let Some(local_pair) = self.local_pairs.get_mut(&number) {
                 local_pair.end(first);
-                local_pair.end(first + 1);
+                local_pair.end(first.next());
             }
             // The kernel's listener has a queue of its own.
             return Err(nobody.into());
@@ -88,7 +88,7 @@ impl SocketTable {
             what: What::Local,
         };
         self.keep((own, first), record);
-        let answer = Answer::new(Reply::Slot { region: own, slot: first });
+        let answer = Answer::slot((own, first));
         if !context.member.knows.insert(own) {
             return Ok(answer);
         }
@@ -201,7 +201,7 @@ impl SocketTable {
     fn local_pair_at(&mut self, (region, slot): SlotKey, app: AppId) -> Option<&mut LocalPair> {
         let Some(Region::LocalPair(number, side)) = self.regions.get(region) else { return None };
         let local_pair = self.local_pairs.get_mut(&number)?;
-        (local_pair.app(side) == app && slot & 1 == side as u32).then_some(local_pair)
+        (local_pair.app(side) == app && slot.end() == side as usize).then_some(local_pair)
     }
 
     /// Accepted ends that were named since the last look get their records.
@@ -235,8 +235,8 @@ impl SocketTable {
                 local_pair.ends[at].is_gone = true;
                 let region = local_pair.ends[at].region;
                 self.regions.remove(region);
-                let slots: Vec<u32> =
-                    local_pair.pairs.keys().map(|first| first + at as u32).collect();
+                let slots: Vec<SlotId> =
+                    local_pair.pairs.keys().map(|first| [*first, first.next()][at]).collect();
                 for slot in slots {
                     local_pair.end(slot);
                     self.records.remove((region, slot));

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, SocketTimer, TcpRow};
-use base::Nanos;
+use base::{Nanos, SlotId};
 use shm::sockets::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
 use super::super::app::App;
@@ -29,7 +29,7 @@ impl SocketTable {
             let message = format!("no application \"{shown}\" has sockets: see `calisto ss`");
             return ReplyBody::Error { message };
         }
-        let first = ((from >> 32) as u32, from as u32);
+        let first = ((from >> 32) as u32, SlotId(from as u32));
         let mut places: Vec<(SlotKey, &App)> = Vec::new();
         let mut next = None;
         'all: for (region, kind) in self.regions.from(first.0) {
@@ -40,7 +40,7 @@ impl SocketTable {
                     continue;
                 }
                 if places.len() == count as usize {
-                    next = Some(u64::from(place.0) << 32 | u64::from(place.1));
+                    next = Some(u64::from(place.0) << 32 | u64::from(place.1.0));
                     break 'all;
                 }
                 places.push((place, of));
@@ -61,11 +61,11 @@ impl SocketTable {
     }
 
     /// The slots that an application has in a region, in their order.
-    fn slots_of(&self, region: Region, app: &App) -> Vec<u32> {
+    fn slots_of(&self, region: Region, app: &App) -> Vec<SlotId> {
         match region {
             Region::App(_) => {
                 let server = &app.streams.server;
-                let slots = 0..server.memory().sizes().slots;
+                let slots = (0..server.memory().sizes().slots).map(SlotId);
                 slots
                     .filter(|slot| server.is_taken(*slot))
                     .take(server.slots_taken() as usize)
@@ -117,7 +117,7 @@ impl SocketTable {
             None => app.words(slot)?,
             Some(local_pair) => local_pair.words(slot)?,
         };
-        let peer = local_pair.and_then(|local_pair| local_pair.words(slot ^ 1));
+        let peer = local_pair.and_then(|local_pair| local_pair.words(slot.peer()));
         let record = self.records.get(place);
         let kind = words.state().kind();
         let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl SocketTable {
             uid: app.uid,
             profile: app.profile.word().to_owned(),
             region,
-            slot,
+            slot: slot.0,
             protocol: if is_tcp { "tcp" } else { "udp" }.to_owned(),
             local: words.local.get().map(told).unwrap_or_default(),
             remote: words.remote.get().map(told),

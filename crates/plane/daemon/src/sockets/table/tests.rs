@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use attach::{
     Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, SocketsRequest,
 };
-use base::AppId;
+use base::{AppId, SlotId};
 use datapath::DetachReason;
 use shm::sockets::{Asks, Backlog, Entry, Kind, Side, SlotState};
 use sys::clock;
@@ -113,7 +113,7 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
     // The server takes them, in order.
     let listener_words = server.memory.slot(at.1).expect("it was lent");
     let entry = Backlog::take(&server.memory, listener_words).expect("two wait");
-    assert_eq!(entry.slot, one + 1);
+    assert_eq!(entry.slot, one.next());
     let given = place.call(&mut server, &Call::Region { region: entry.region }, None);
     assert_eq!(given.reply, Reply::Region { kind: RegionKind::LocalPair, side: 1 });
     assert_eq!(given.descriptors.len(), 3);
@@ -199,7 +199,7 @@ fn names_of_files_that_never_were_keep_no_application_that_has_no_process() {
     let number = process.member.app();
     let what = What::Unsent;
     let record = Record { app: number, generation: 1, cookie: u64::MAX, inode: 0, what };
-    place.socket_table.records.insert((process.region, 3), record);
+    place.socket_table.records.insert((process.region, SlotId(3)), record);
     place.socket_table.leave(process.member, DetachReason::Died, clock::now());
     assert_eq!(place.socket_table.count(), 1, "somebody might hold that file");
     place.socket_table.tend(&mut place.claims, clock::now() + base::Nanos::from_secs(3));
@@ -567,7 +567,7 @@ fn a_connection_that_bears_a_listeners_cookie_does_not_pass_for_that_listener() 
     let cookie = sys::socket::cookie_of(listener.as_fd()).expect("every socket has one");
     let app = process.member.app;
     let forged = Record { app, generation: 0, cookie, inode: 0, what: What::Stream };
-    table.records.insert((process.region, 0), forged);
+    table.records.insert((process.region, SlotId(0)), forged);
     assert!(table.is_anothers(address, 1000), "a program's word takes it from its user");
     assert!(!table.is_anothers(address, 0), "nobody is another than himself");
 }

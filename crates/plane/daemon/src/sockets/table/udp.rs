@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use attach::{FallbackReason, Reply};
+use attach::FallbackReason;
 use base::Nanos;
 use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ impl SocketTable {
             return Err(FallbackReason::WrongState.into());
         }
         if let Some((region, slot)) = self.datagrams_of(context, examined.cookie)? {
-            return Ok(Answer::new(Reply::Slot { region, slot }));
+            return Ok(Answer::slot((region, slot)));
         }
         if let Some(why) = self.network.guarded(context.member.pid, context.now) {
             return Err(why.into());
@@ -166,7 +166,7 @@ impl SocketTable {
         let record = Record { app: number, generation, cookie, inode, what };
         self.keep((region, slot), record);
         self.claimed.rights.watch((region, slot));
-        Ok(Answer::new(Reply::Slot { region, slot }))
+        Ok(Answer::slot((region, slot)))
     }
 
     /// What serves the kernel socket of this cookie for this application already. What the

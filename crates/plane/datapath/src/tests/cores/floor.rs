@@ -16,7 +16,7 @@ use shm::packets::{Next, PacketEnd};
 
 use crate::app::AttachmentId;
 use crate::cores::{
-    CoreAllocator, CoreCounts, CoreEvent, CoreTerms, GrantedWorker, Hands, SlotId, Strayed,
+    CoreAllocator, CoreCounts, CoreEvent, CoreSlot, CoreTerms, GrantedWorker, Hands, Strayed,
 };
 use crate::tests::attached_apps::{Harness, Premises, STALL, turn_around};
 use crate::{AppLimits, DetachReason};
@@ -24,12 +24,12 @@ use crate::{AppLimits, DetachReason};
 /// What was done to threads, and those that are nobody's.
 #[derive(Default)]
 pub(super) struct FakeThreads {
-    pub(super) placed: Vec<(SlotId, u16)>,
+    pub(super) placed: Vec<(CoreSlot, u16)>,
     /// Where each thread was put last.
-    at: BTreeMap<SlotId, u16>,
-    pub(super) evicted: Vec<SlotId>,
-    pub(super) nudged: Vec<SlotId>,
-    pub(super) released: Vec<SlotId>,
+    at: BTreeMap<CoreSlot, u16>,
+    pub(super) evicted: Vec<CoreSlot>,
+    pub(super) nudged: Vec<CoreSlot>,
+    pub(super) released: Vec<CoreSlot>,
     /// Threads that are not the application's.
     pub(super) strange: Vec<u32>,
 }
@@ -41,7 +41,7 @@ impl FakeThreads {
 }
 
 impl Hands for FakeThreads {
-    fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
+    fn place(&mut self, slot: CoreSlot, thread: u32, core: u16) -> Result<(), Strayed> {
         self.check(thread)?;
         self.evicted.retain(|&evicted| evicted != slot);
         self.placed.push((slot, core));
@@ -49,19 +49,19 @@ impl Hands for FakeThreads {
         Ok(())
     }
 
-    fn evict(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, slot: CoreSlot, thread: u32) -> Result<(), Strayed> {
         self.check(thread)?;
         self.evicted.push(slot);
         Ok(())
     }
 
-    fn nudge(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+    fn nudge(&mut self, slot: CoreSlot, thread: u32) -> Result<(), Strayed> {
         self.check(thread)?;
         self.nudged.push(slot);
         Ok(())
     }
 
-    fn release(&mut self, slot: SlotId) {
+    fn release(&mut self, slot: CoreSlot) {
         self.evicted.retain(|&evicted| evicted != slot);
         self.released.push(slot);
     }
@@ -81,7 +81,7 @@ enum Step {
 /// A worker of an application, as the client library plays it.
 pub(super) struct Player {
     pub(super) end: PacketEnd,
-    pub(super) slot: SlotId,
+    pub(super) slot: CoreSlot,
     class: Class,
     woken: Arc<AtomicBool>,
     step: Step,
@@ -372,10 +372,10 @@ impl Floor {
         self.troupes[troupe].players.iter().map(|player| player.served.len()).sum()
     }
 
-    pub(super) fn holder(&self, core: u16) -> Option<SlotId> {
+    pub(super) fn holder(&self, core: u16) -> Option<CoreSlot> {
         let cores = self.allocator.table().cores();
         let core = cores.iter().find(|of| of.id == CoreId(core)).expect("it is managed");
-        core.holder.map(|worker| SlotId(worker.0))
+        core.holder.map(|worker| CoreSlot(worker.0))
     }
 
     pub(super) fn count(&self, event: CoreEvent) -> u64 {

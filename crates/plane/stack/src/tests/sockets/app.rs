@@ -1,5 +1,7 @@
 //! The application's side of the memory, played word by word.
 
+use base::SlotId;
+
 use super::*;
 use crate::FlowRecords;
 
@@ -28,9 +30,9 @@ pub(super) struct App {
     pub(super) command_queue: CommandQueue,
     pub(super) streams: Arc<AppSockets>,
     pub(super) memory: SocketMemory,
-    pub(super) listener: u32,
+    pub(super) listener: SlotId,
     pub(super) rung: Arc<Rung>,
-    pub(super) accepted: Vec<u32>,
+    pub(super) accepted: Vec<SlotId>,
     /// Rings that were taken from its connections, and that the slow side has.
     pub(super) evicted: Vec<Evicted>,
 }
@@ -111,16 +113,16 @@ impl App {
         }
     }
 
-    pub(super) fn words(&self, slot: u32) -> &SlotWords {
+    pub(super) fn words(&self, slot: SlotId) -> &SlotWords {
         self.memory.slot(slot).expect("it was lent")
     }
 
-    pub(super) fn set_ready(&self, slot: u32) {
+    pub(super) fn set_ready(&self, slot: SlotId) {
         let worker = self.words(slot).worker.load(Ordering::Acquire);
         let _ = self.memory.worker(worker).expect("a worker").set(slot);
     }
 
-    pub(super) fn ask(&self, slot: u32, ask: u32) {
+    pub(super) fn ask(&self, slot: SlotId, ask: u32) {
         self.words(slot).asks.fetch_or(ask, Ordering::AcqRel);
         self.set_ready(slot);
     }
@@ -134,7 +136,7 @@ impl App {
         }
     }
 
-    pub(super) fn read(&self, slot: u32, most: usize) -> Vec<u8> {
+    pub(super) fn read(&self, slot: SlotId, most: usize) -> Vec<u8> {
         let words = self.words(slot);
         let tail = words.rx_tail.load(Ordering::Acquire);
         let desc = RingDesc::of_word(words.rx_ring.load(Ordering::Acquire));
@@ -156,7 +158,7 @@ impl App {
 
     /// Writes as much as fits; asks for a larger ring when that is not all, and moves to one that
     /// it is offered.
-    pub(super) fn write(&self, slot: u32, bytes: &[u8]) -> usize {
+    pub(super) fn write(&self, slot: SlotId, bytes: &[u8]) -> usize {
         let words = self.words(slot);
         let (tail, head) =
             (words.tx_tail.load(Ordering::Relaxed), words.tx_head.load(Ordering::Acquire));
@@ -188,7 +190,7 @@ impl App {
     }
 
     /// Writes all of `bytes` or nothing, and then asks for a larger ring.
-    pub(super) fn write_whole(&self, slot: u32, bytes: &[u8]) -> bool {
+    pub(super) fn write_whole(&self, slot: SlotId, bytes: &[u8]) -> bool {
         let words = self.words(slot);
         let unsent = words.tx_tail.load(Ordering::Relaxed) - words.tx_head.load(Ordering::Acquire);
         let rings = [&words.tx_ring_used, &words.tx_ring];
@@ -202,7 +204,7 @@ impl App {
     }
 
     /// Opens a connection from port 7 to a port of the client.
-    pub(super) fn open(&self, port: u16) -> Option<u32> {
+    pub(super) fn open(&self, port: u16) -> Option<SlotId> {
         let slot = self.streams.server.lend_slot()?;
         let connecting = Kind::Stream as u32 | SlotState::CONNECTING;
         self.words(slot).state.store(connecting, Ordering::Release);
@@ -219,7 +221,7 @@ impl App {
     }
 
     /// Sends back what has come, and closes what the peer has closed.
-    pub(super) fn echo(&mut self, unsent: &mut std::collections::BTreeMap<u32, Vec<u8>>) {
+    pub(super) fn echo(&mut self, unsent: &mut std::collections::BTreeMap<SlotId, Vec<u8>>) {
         self.accept();
         for slot in self.accepted.clone() {
             let waiting = unsent.entry(slot).or_default();

@@ -1,9 +1,11 @@
 //! UDP sockets of applications.
 
+use base::SlotId;
+
 use super::*;
 
 /// Sends every datagram back to whom it came from; how many.
-fn return_all(app: &App, slot: u32) -> usize {
+fn return_all(app: &App, slot: SlotId) -> usize {
     for count in 0.. {
         let tail = app.words(slot).rx_tail.load(Ordering::Acquire);
         if app.words(slot).rx_head.load(Ordering::Relaxed) == tail {
@@ -106,7 +108,7 @@ fn datagrams_that_cannot_leave_are_dropped_each_under_its_name() {
 #[test]
 fn datagrams_that_never_leave_take_a_bounded_part_of_a_turn() {
     let (mut bench, app) = bench(1, None);
-    let slots: Vec<u32> = (7..15).map(|port| datagrams_on(&app, port)).collect();
+    let slots: Vec<SlotId> = (7..15).map(|port| datagrams_on(&app, port)).collect();
     bench.turns(2);
     let aimless = Record { payload: 0, remote: None, ..Record::default() };
     for slot in &slots {
@@ -227,7 +229,12 @@ fn who_is_connected_hears_that_a_link_was_too_narrow_unless_routers_may_cut() {
 
 /// What has come of a router's word: the path that is known, whether the kernel gets it, and the
 /// error of the socket.
-fn outcome(bench: &mut Bench, app: &App, slot: u32, error: Vec<u8>) -> (Option<u16>, usize, u32) {
+fn outcome(
+    bench: &mut Bench,
+    app: &App,
+    slot: SlotId,
+    error: Vec<u8>,
+) -> (Option<u16>, usize, u32) {
     bench.pass(vec![error]);
     bench.turns(2);
     let words = app.words(slot);

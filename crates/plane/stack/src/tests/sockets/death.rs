@@ -30,7 +30,7 @@ struct Talk {
     flow: tcp::FlowId,
     /// As the data path names it.
     key: wire::FlowKey,
-    slot: Option<u32>,
+    slot: Option<SlotId>,
     /// By the peer, and by the program.
     written: [usize; 2],
     /// By the program.
@@ -70,7 +70,7 @@ impl Play {
         let (seen, memory) = (Rc::clone(&moments), app.memory.clone());
         let records = app.streams.records.as_ref().expect("it has records").table().clone();
         watch::set(Some(Box::new(move || {
-            let left = (0..records.slots()).filter_map(|slot| {
+            let left = (0..records.slots()).map(SlotId).filter_map(|slot| {
                 let heritage = Heritage::read(records.get(slot)?)?;
                 if heritage.is_orphan() {
                     let inherited = heritage.inherit_orphan(&memory, heritage.at());

@@ -1,10 +1,12 @@
 //! How sockets end: in the middle of a move, with something left to say, or against the will of
 //! their application.
 
+use base::SlotId;
+
 use super::*;
 
 /// Has the slow side close a socket in order, or with a reset.
-fn close(app: &App, slot: u32, is_abort: bool) {
+fn close(app: &App, slot: SlotId, is_abort: bool) {
     let generation = app.streams.server.generation(slot);
     app.command_queue.command(&Command::Close { app: AppId(5), slot, generation, is_abort });
 }

@@ -1,6 +1,6 @@
 //! Connections that nobody reads, when memory is short.
 
-use base::Nanos;
+use base::{Nanos, SlotId};
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn two_unread() -> (Bench, App, Vec<tcp::FlowId>) {
 }
 
 /// What a program sees of a socket: over, why, whether it has a ring to be read.
-fn seen(app: &App, slot: u32) -> (bool, u32, bool) {
+fn seen(app: &App, slot: SlotId) -> (bool, u32, bool) {
     let words = app.words(slot);
     let over = SlotState::BROKEN | SlotState::FINISHED;
     let has_ring = !RingDesc::of_word(words.rx_ring.load(Ordering::Acquire)).is_none();

@@ -1,8 +1,10 @@
 //! Connections that a worker lets go, for the kernel to go on with.
 
+use base::SlotId;
+
 use super::*;
 
-fn hand_over(app: &App, slot: u32) -> Vec<crate::Parcel> {
+fn hand_over(app: &App, slot: SlotId) -> Vec<crate::Parcel> {
     let generation = app.streams.server.generation(slot);
     let number = app.streams.app;
     let request = LetGoRequest::default();

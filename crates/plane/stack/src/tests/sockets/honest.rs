@@ -4,6 +4,7 @@
 //! Each schedule is a seed. A failure prints it; `HONEST_SEED=n` runs that one alone, and
 //! `HONEST_SEEDS=a..b` those.
 
+use base::SlotId;
 use datapath::testing::Lots;
 
 use super::*;
@@ -26,7 +27,7 @@ fn assert_nothing_left(bench: &Bench, app: &App) {
 }
 
 /// A connection that was accepted, with bytes from its peer in it.
-fn accepted() -> (Bench, App, tcp::FlowId, u32) {
+fn accepted() -> (Bench, App, tcp::FlowId, SlotId) {
     let (mut bench, mut app) = bench(1, None);
     bench.turns(2);
     let flow = bench.talks(1)[0].flow;
@@ -90,9 +91,9 @@ struct Play {
     all: Vec<tcp::FlowId>,
     flows: Vec<(tcp::FlowId, bool)>,
     /// Sockets of connections that the program opens and that do not stand yet.
-    opening: Vec<u32>,
+    opening: Vec<SlotId>,
     opened: u16,
-    udp: Option<u32>,
+    udp: Option<SlotId>,
     /// How often memory of connections that nobody read was given back.
     evicted: u64,
     step: u8,
@@ -130,11 +131,11 @@ impl Play {
             self.flows.push((flow, true));
         }
         let Self { app, opening, .. } = self;
-        let stands = |slot: &mut u32| {
+        let stands = |slot: &mut SlotId| {
             let state = app.words(*slot).state();
             state.has(SlotState::CONNECTED) || state.has(SlotState::BROKEN)
         };
-        let standing: Vec<u32> = opening.extract_if(.., stands).collect();
+        let standing: Vec<SlotId> = opening.extract_if(.., stands).collect();
         app.accepted.extend(standing);
         self.flows.retain(|(flow, _)| self.bench.engine.state(*flow).is_some());
         match self.lots.below(32) {

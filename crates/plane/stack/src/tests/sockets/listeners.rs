@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 
+use base::SlotId;
+
 use super::*;
 
 /// One more listener of an application on a port of 10.0.0.2; its slot.
-fn listen(app: &App, port: u16) -> u32 {
+fn listen(app: &App, port: u16) -> SlotId {
     let slot = app.streams.server.lend_slot().expect("a slot");
     let ring = app.streams.server.heap().lend(10).expect("memory");
     let words = app.words(slot);
@@ -22,15 +24,15 @@ fn listen(app: &App, port: u16) -> u32 {
     slot
 }
 
-fn unlisten(app: &App, slot: u32) {
+fn unlisten(app: &App, slot: SlotId) {
     app.command_queue.command(&Command::Unlisten { app: app.streams.app, slot });
 }
 
 /// How many of so many callers of port 7 come to each of these listeners.
-fn spread(bench: &mut Bench, app: &App, listeners: &[u32]) -> Vec<usize> {
+fn spread(bench: &mut Bench, app: &App, listeners: &[SlotId]) -> Vec<usize> {
     let callers: Vec<_> = (0..40).map(|_| bench.connect()).collect();
     bench.turns(6);
-    let taken = |slot: &u32| {
+    let taken = |slot: &SlotId| {
         let words = app.words(*slot);
         let taken = std::iter::from_fn(|| Backlog::take(&app.memory, words));
         taken.inspect(|entry| app.ask(entry.slot, Asks::CLOSE)).count()
@@ -48,7 +50,7 @@ fn listeners_of_one_address_come_and_go_in_any_order_and_share_what_comes() {
     let (mut bench, app) = bench(1, None);
     let mut listeners = vec![app.listener];
     listeners.extend((0..7).map(|_| listen(&app, 7)));
-    let others: Vec<u32> = (0..60).map(|port| listen(&app, 9000 + port)).collect();
+    let others: Vec<SlotId> = (0..60).map(|port| listen(&app, 9000 + port)).collect();
     bench.turns(4);
     // The first, one of the middle, and the last.
     for at in [0, 3, 5] {

@@ -143,16 +143,16 @@ fn a_connection_that_no_worker_has_begun_with_is_taken_back_once() {
     let options = options();
     app.command_queue.command(&Command::Connect {
         app: AppId(5),
-        slot: 8,
+        slot: SlotId(8),
         local,
         remote,
         options,
         next_hop,
     });
     assert!(
-        !app.command_queue.withdraw(AppId(5), 9)
-            && app.command_queue.withdraw(AppId(5), 8)
-            && !app.command_queue.withdraw(AppId(5), 8)
+        !app.command_queue.withdraw(AppId(5), SlotId(9))
+            && app.command_queue.withdraw(AppId(5), SlotId(8))
+            && !app.command_queue.withdraw(AppId(5), SlotId(8))
     );
 }
 

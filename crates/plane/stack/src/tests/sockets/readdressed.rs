@@ -5,7 +5,7 @@ use super::*;
 const NEW: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
 /// The link addresses that a datagram and a segment of the application's leave with.
-fn sources(bench: &mut Bench, app: &App, stream: u32, datagram: u32) -> Vec<[u8; 6]> {
+fn sources(bench: &mut Bench, app: &App, stream: SlotId, datagram: SlotId) -> Vec<[u8; 6]> {
     let remote = Some("10.0.0.1:9".parse().expect("an address"));
     let record = Record { payload: 0, remote, ..Record::default() };
     assert_eq!(app.write(datagram, &record.encode()), HEADER_BYTES);

@@ -57,7 +57,7 @@ fn an_application_without_memory_for_what_comes_gets_it_when_it_has_read_somethi
     }
     bench.turns(10);
     let waits = |app: &App| {
-        let has = |slot: &&u32| app.words(**slot).rx_tail.load(Ordering::Acquire) == 500;
+        let has = |slot: &&SlotId| app.words(**slot).rx_tail.load(Ordering::Acquire) == 500;
         app.accepted.iter().filter(has).count()
     };
     assert_eq!(waits(&app), 1, "there is memory for one");

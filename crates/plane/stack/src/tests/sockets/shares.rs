@@ -43,7 +43,7 @@ fn echoed(programs: u16) -> usize {
     while bench.now < end {
         for streams in &markers {
             let bits = streams.server.memory().worker(0).expect("a worker");
-            (0..1024).for_each(|slot| _ = bits.set(slot));
+            (0..1024).for_each(|slot| _ = bits.set(SlotId(slot)));
         }
         bench.talk(&mut talks, round);
         app.echo(&mut unsent);
@@ -72,7 +72,7 @@ fn a_program_whose_marks_bring_nothing_is_looked_at_as_often_as_ever_from_its_fi
     let slot = app.accepted[0];
     let bits = app.memory.worker(0).expect("a worker");
     for _ in 0..2000 {
-        (0..64).for_each(|slot| _ = bits.set(slot));
+        (0..64).for_each(|slot| _ = bits.set(SlotId(slot)));
         bench.turn();
     }
     let barren = bench.count("looks_barren");

@@ -1,12 +1,12 @@
 //! Samples of requests.
 
-use base::Nanos;
+use base::{Nanos, SlotId};
 use tcp::FlowId;
 
 use super::*;
 
 /// A connection of an application of which one of `one_in` requests is sampled.
-fn traced(one_in: u32) -> (Bench, App, FlowId, u32) {
+fn traced(one_in: u32) -> (Bench, App, FlowId, SlotId) {
     let (bench, app, flow, slot) = accepted();
     app.streams.trace_one_in.store(one_in, Ordering::Relaxed);
     app.command_queue.trace(true);
@@ -14,14 +14,14 @@ fn traced(one_in: u32) -> (Bench, App, FlowId, u32) {
 }
 
 /// The library's part.
-fn read(app: &App, slot: u32, now: Nanos) {
+fn read(app: &App, slot: SlotId, now: Nanos) {
     let words = app.words(slot);
     words.trace_read_nanos.store(now.0, Ordering::Relaxed);
     words.trace_read.store(words.trace.load(Ordering::Relaxed), Ordering::Release);
     app.read(slot, 100);
 }
 
-fn answer(app: &App, slot: u32, now: Nanos) {
+fn answer(app: &App, slot: SlotId, now: Nanos) {
     let words = app.words(slot);
     words.trace_written_nanos.store(now.0, Ordering::Relaxed);
     words.trace_written.store(words.trace_read.load(Ordering::Relaxed), Ordering::Release);

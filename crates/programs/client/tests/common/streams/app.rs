@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Peer};
+use base::SlotId;
 use shm::sockets::{RingDesc, RingMemory, Side, SocketServer};
 use sys::eventfd::EventFd;
 
@@ -16,7 +17,7 @@ pub(crate) struct Flow {
     pub(crate) rx_tail: u64,
     pub(crate) tx_read: u64,
     /// The other half: application and slot.
-    pub(crate) other: Option<(usize, u32)>,
+    pub(crate) other: Option<(usize, SlotId)>,
     /// The application wants to hear of room.
     pub(crate) was_full: bool,
 }
@@ -27,14 +28,14 @@ pub(crate) struct App {
     pub(crate) doorbell: EventFd,
     /// Writing ends by poller.
     pub(crate) pollers: BTreeMap<u32, OwnedFd>,
-    pub(crate) flows: BTreeMap<u32, Flow>,
+    pub(crate) flows: BTreeMap<SlotId, Flow>,
     /// Pollers, fallbacks and cookies as they were told.
     pub(crate) fallbacks: Vec<FallbackReason>,
-    pub(crate) marked: BTreeSet<u32>,
+    pub(crate) marked: BTreeSet<SlotId>,
 }
 
 impl App {
-    pub(crate) fn lend(&mut self, state: u32) -> u32 {
+    pub(crate) fn lend(&mut self, state: u32) -> SlotId {
         let slot = self.server.lend_slot().expect("there are some");
         let words = self.server.memory().slot(slot).expect("it was lent");
         words.state.store(state, Ordering::Release);
@@ -42,20 +43,20 @@ impl App {
     }
 
     /// Rings for a flow.
-    pub(crate) fn set_up(&mut self, slot: u32) {
+    pub(crate) fn set_up(&mut self, slot: SlotId) {
         self.flows.insert(slot, Flow::default());
         self.offer(slot, 12);
     }
 
     /// Somebody waits for room; there may be some already.
-    pub(crate) fn is_waiting(&mut self, slot: u32) {
+    pub(crate) fn is_waiting(&mut self, slot: SlotId) {
         if let Some(flow) = self.flows.get_mut(&slot) {
             flow.was_full = true;
             self.tell_of_room(slot);
         }
     }
 
-    pub(crate) fn tell_of_room(&mut self, slot: u32) {
+    pub(crate) fn tell_of_room(&mut self, slot: SlotId) {
         let words = self.server.memory().slot(slot).expect("it was lent");
         let flow = self.flows.get_mut(&slot).expect("it was set up");
         let bytes = RingDesc::of_word(words.tx_ring_used.load(Ordering::Relaxed)).bytes();
@@ -66,21 +67,21 @@ impl App {
         }
     }
 
-    pub(crate) fn offer(&mut self, slot: u32, log2: u8) {
+    pub(crate) fn offer(&mut self, slot: SlotId, log2: u8) {
         let ring = self.server.heap().lend(log2).expect("there is room");
         let words = self.server.memory().slot(slot).expect("it was lent");
         words.tx_ring.store(ring.desc().word(), Ordering::Release);
         self.flows.get_mut(&slot).expect("it was set up").tx.push(ring);
     }
 
-    pub(crate) fn room(&self, slot: u32) -> usize {
+    pub(crate) fn room(&self, slot: SlotId) -> usize {
         let words = self.server.memory().slot(slot).expect("it was lent");
         let flow = &self.flows[&slot];
         (1 << 14) - (flow.rx_tail - words.rx_head.load(Ordering::Acquire)) as usize
     }
 
     /// Copies bytes into the receive ring.
-    pub(crate) fn place(&mut self, slot: u32, bytes: &[u8]) -> bool {
+    pub(crate) fn place(&mut self, slot: SlotId, bytes: &[u8]) -> bool {
         if bytes.len() > self.room(slot) {
             return false;
         }
@@ -98,7 +99,7 @@ impl App {
     }
 
     /// Takes what was written, `most` bytes of it at most, and acknowledges it.
-    pub(crate) fn collect(&mut self, slot: u32, most: usize) -> Vec<u8> {
+    pub(crate) fn collect(&mut self, slot: SlotId, most: usize) -> Vec<u8> {
         let flow = self.flows.get_mut(&slot).expect("it was set up");
         let words = self.server.memory().slot(slot).expect("it was lent");
         let tail = words.tx_tail.load(Ordering::Acquire);
@@ -117,7 +118,7 @@ impl App {
     }
 
     /// Tells the application's threads of news of a socket.
-    pub(crate) fn notify(&self, slot: u32) {
+    pub(crate) fn notify(&self, slot: SlotId) {
         let words = self.server.memory().slot(slot).expect("it was lent");
         for (poller, pipe) in &self.pollers {
             let word = &words.pollers[(*poller / 64) as usize];

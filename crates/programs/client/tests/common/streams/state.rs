@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, Peer, Received, RegionKind, Reply, Streaming, ToApp, ToDaemon};
+use base::SlotId;
 use shm::sockets::{
     Asks, Backlog, Entry, Kind, RingDesc, RingMemory, Side, SlotState, SlotWords, SocketServer,
     SocketSizes,
@@ -28,7 +29,7 @@ pub(crate) struct LocalPair {
 
 pub(crate) struct Listening {
     pub(crate) app: usize,
-    pub(crate) slot: u32,
+    pub(crate) slot: SlotId,
     pub(crate) address: SocketAddr,
     pub(crate) backlog: Backlog,
 }
@@ -41,11 +42,11 @@ pub(crate) struct DaemonState {
     pub(crate) next_port: u16,
     pub(crate) log2_max: u32,
     /// What a descriptor that comes from elsewhere stands for.
-    pub(crate) adopted: Option<(u32, u32)>,
+    pub(crate) adopted: Option<(u32, SlotId)>,
 }
 
 impl DaemonState {
-    pub(crate) fn words(&self, app: usize, slot: u32) -> &SlotWords {
+    pub(crate) fn words(&self, app: usize, slot: SlotId) -> &SlotWords {
         self.apps[app].server.memory().slot(slot).expect("it was lent")
     }
 
@@ -150,7 +151,7 @@ impl DaemonState {
                 (Reply::Done, Vec::new())
             }
             Call::Adopt => match self.adopted {
-                Some((region, slot)) => (Reply::Slot { region, slot }, Vec::new()),
+                Some((region, slot)) => (Reply::Slot { region, slot: slot.0 }, Vec::new()),
                 None => (Reply::Kernel { reason: FallbackReason::NotOurs }, Vec::new()),
             },
             Call::Unlisten { .. } => (Reply::Done, Vec::new()),
@@ -179,7 +180,7 @@ impl DaemonState {
                 words.local.set(Some(address));
                 let backlog = Backlog::new(ring, *backlog);
                 self.listeners.push(Listening { app, slot, address, backlog });
-                (Reply::Slot { region: app as u32 + 1, slot }, Vec::new())
+                (Reply::Slot { region: app as u32 + 1, slot: slot.0 }, Vec::new())
             }
             Call::Udp { remote } => {
                 let slot = self.apps[app].lend(Kind::Datagram as u32);
@@ -188,7 +189,7 @@ impl DaemonState {
                 let address = rustix::net::getsockname(fd()).expect("it is bound");
                 words.local.set(SocketAddr::try_from(address).ok());
                 words.remote.set(*remote);
-                (Reply::Slot { region: app as u32 + 1, slot }, Vec::new())
+                (Reply::Slot { region: app as u32 + 1, slot: slot.0 }, Vec::new())
             }
             Call::Connect { remote } => self.connect(app, *remote),
         }
@@ -209,7 +210,7 @@ impl DaemonState {
             words.remote.set(Some(remote));
             words.local.set(Some(local));
             self.apps[app].flows.insert(slot, Flow::default());
-            return (Reply::Slot { region, slot }, Vec::new());
+            return (Reply::Slot { region, slot: slot.0 }, Vec::new());
         }
         let Some(to) = to else { return (Reply::Errno { errno: 111 }, Vec::new()) };
         if LOCAL_PORTS.contains(&remote.port()) {
@@ -222,7 +223,7 @@ impl DaemonState {
         self.flow(listener, accepted).other = Some((app, slot));
         let entry = Entry { region: listener as u32 + 1, slot: accepted };
         self.announce(to, entry);
-        (Reply::Slot { region, slot }, Vec::new())
+        (Reply::Slot { region, slot: slot.0 }, Vec::new())
     }
 
     pub(crate) fn announce(&mut self, to: usize, entry: Entry) {
@@ -234,7 +235,7 @@ impl DaemonState {
     }
 
     /// A connection that stands.
-    pub(crate) fn open(&mut self, app: usize, local: SocketAddr, remote: SocketAddr) -> u32 {
+    pub(crate) fn open(&mut self, app: usize, local: SocketAddr, remote: SocketAddr) -> SlotId {
         let slot = self.apps[app].lend(Kind::Stream as u32 | SlotState::CONNECTED);
         let log2_max = self.log2_max;
         self.apps[app].set_up(slot);
@@ -267,9 +268,9 @@ impl DaemonState {
         };
         let rings = [ring(), ring()];
         let addresses = [local, self.listeners[to].address];
-        for side in 0..2 {
-            let words = local_pair.server.memory().slot(slot + side).expect("it was lent");
-            let (own, other) = (side as usize, 1 - side as usize);
+        for (own, slot) in [slot, slot.next()].into_iter().enumerate() {
+            let words = local_pair.server.memory().slot(slot).expect("it was lent");
+            let other = 1 - own;
             words.rx_ring.store(rings[other], Ordering::Relaxed);
             words.tx_ring.store(rings[own], Ordering::Relaxed);
             words.local.set(Some(addresses[own]));
@@ -277,8 +278,8 @@ impl DaemonState {
             let state = Kind::Stream as u32 | SlotState::CONNECTED | SlotState::LOCAL;
             words.state.store(state, Ordering::Release);
         }
-        self.announce(to, Entry { region: id, slot: slot + 1 });
-        (Reply::Slot { region: id, slot }, self.local_pair_fds(id, Side::Zero))
+        self.announce(to, Entry { region: id, slot: slot.next() });
+        (Reply::Slot { region: id, slot: slot.0 }, self.local_pair_fds(id, Side::Zero))
     }
 
     pub(crate) fn local_pair_fds(&self, region: u32, side: Side) -> Vec<OwnedFd> {
@@ -292,7 +293,7 @@ impl DaemonState {
         fds.map(|fd| fd.try_clone_to_owned().expect("descriptors are left")).into()
     }
 
-    pub(crate) fn flow(&mut self, app: usize, slot: u32) -> &mut Flow {
+    pub(crate) fn flow(&mut self, app: usize, slot: SlotId) -> &mut Flow {
         self.apps[app].flows.get_mut(&slot).expect("it was set up")
     }
 
@@ -310,7 +311,7 @@ impl DaemonState {
         !marked.is_empty()
     }
 
-    pub(crate) fn look(&mut self, app: usize, slot: u32) {
+    pub(crate) fn look(&mut self, app: usize, slot: SlotId) {
         let Some(flow) = self.apps[app].flows.get(&slot) else { return };
         let other = flow.other;
         let words = self.words(app, slot);
@@ -337,7 +338,7 @@ impl DaemonState {
         }
     }
 
-    pub(crate) fn carry(&mut self, from: (usize, u32), to: (usize, u32)) {
+    pub(crate) fn carry(&mut self, from: (usize, SlotId), to: (usize, SlotId)) {
         let room = self.apps[to.0].room(to.1);
         let bytes = self.apps[from.0].collect(from.1, room);
         if !bytes.is_empty() {

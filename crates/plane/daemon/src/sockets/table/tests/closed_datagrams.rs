@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, Reply};
+use base::SlotId;
 use port::xdp::Protocol;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use shm::sockets::Asks;
@@ -24,7 +25,7 @@ fn shared(at: SocketAddr) -> (OwnedFd, SocketAddr) {
     (socket, at)
 }
 
-fn close(process: &Process, slot: u32) {
+fn close(process: &Process, slot: SlotId) {
     let words = process.memory.slot(slot).expect("the daemon has lent it");
     words.asks.fetch_or(Asks::CLOSE, Ordering::Release);
 }

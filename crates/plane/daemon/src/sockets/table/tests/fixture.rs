@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use attach::{Call, JoinRequest, PeerCredentials, Profile, Reply, SocketsRequest};
+use base::SlotId;
 use config::Config;
 use rustix::net::{AddressFamily, SocketType};
 use shm::sockets::SocketMemory;
@@ -117,9 +118,9 @@ pub(super) fn map(answer: Answer) -> SocketMemory {
     SocketMemory::open(memory).expect("the daemon made it")
 }
 
-pub(super) fn slot(answer: &Answer) -> (u32, u32) {
+pub(super) fn slot(answer: &Answer) -> (u32, SlotId) {
     match answer.reply {
-        Reply::Slot { region, slot } => (region, slot),
+        Reply::Slot { region, slot } => (region, SlotId(slot)),
         ref other => panic!("{other:?}"),
     }
 }
