@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use base::{AppId, SlotId};
+use base::{AppId, RegionId, SlotId};
 use shm::sockets::{
     Asks, Backlog, Kind, Quota, RingDesc, Side, SlotState, SlotWords, SocketMemory, SocketServer,
     SocketSizes, TX_GROW_SHIFT,
@@ -57,7 +57,7 @@ impl Program {
         let sockets = Arc::new(AppSockets {
             app,
             user: app.0.into(),
-            region: app.0.into(),
+            region: RegionId(app.0.into()),
             server,
             notifier: Box::new(Awake),
             spins: false,

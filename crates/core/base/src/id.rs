@@ -37,6 +37,22 @@ impl AppId {
     }
 }
 
+/// A region of shared memory with sockets: an application's own, or one between two applications.
+/// Zero names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct RegionId(pub u32);
+
+impl RegionId {
+    /// The number after this one; `None`: all were used.
+    pub const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
 /// A socket's place in its region of shared memory.
 ///
 /// The two ends of a connection within the host have an even place, which connects, and the one
@@ -123,6 +139,12 @@ impl fmt::Display for WorkerId {
 }
 
 impl fmt::Display for AppId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for RegionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

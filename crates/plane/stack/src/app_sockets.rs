@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use base::AppId;
+use base::{AppId, RegionId};
 use shm::sockets::SocketServer;
 use tcp::Algorithm;
 
@@ -26,7 +26,7 @@ pub struct AppSockets {
     /// The user whose program it is: what a worker does in a turn is shared among users first.
     pub user: u32,
     /// What accepted connections' entries name.
-    pub region: u32,
+    pub region: RegionId,
     /// Its memory.
     pub server: SocketServer,
     /// Records of its connections for whoever goes on with them when this process is dead; none:

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use base::SlotId;
+use base::{RegionId, SlotId};
 
 use crate::ends::{SOON, connected, connecting, ours, pair, receive_text, to};
 use crate::streams::{Daemon, LOCAL_PORTS, SILENT_PORT, address_of, kernel_socket};
@@ -508,7 +508,7 @@ fn a_socket_of_another_application_is_adopted_used_and_heard() {
     let (_socket, slot) = connected(&daemon, &theirs);
     let fd = kernel_socket(SocketType::STREAM, 0);
     assert!(session.adopt(fd.as_fd()).expect("the daemon answers").is_none());
-    daemon.adopt_as(1, slot);
+    daemon.adopt_as(RegionId(1), slot);
     let socket = session.adopt(fd.as_fd()).expect("the daemon answers").expect("it knows it");
     let poller = session.poller().expect("there is one");
     let their_poller = theirs.poller().expect("there is one");

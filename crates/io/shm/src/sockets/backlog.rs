@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::SlotId;
+use base::{RegionId, SlotId};
 
 use super::layout::SocketMemory;
 use super::ring::{RingDesc, RingMemory};
@@ -16,19 +16,19 @@ use super::slot::SlotWords;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Never zero.
-    pub region: u32,
+    pub region: RegionId,
     /// Which slot.
     pub slot: SlotId,
 }
 
 impl Entry {
     fn word(self) -> u64 {
-        u64::from(self.region) << 32 | u64::from(self.slot.0)
+        u64::from(self.region.0) << 32 | u64::from(self.slot.0)
     }
 
     fn of_word(word: u64) -> Option<Self> {
-        let (region, slot) = ((word >> 32) as u32, SlotId(word as u32));
-        (region != 0).then_some(Self { region, slot })
+        let (region, slot) = (RegionId((word >> 32) as u32), SlotId(word as u32));
+        (region.0 != 0).then_some(Self { region, slot })
     }
 }
 

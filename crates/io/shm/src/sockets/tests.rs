@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::SlotId;
+use base::{RegionId, SlotId};
 use proptest::prelude::*;
 
 use super::*;
@@ -246,7 +246,7 @@ fn a_backlog_gives_each_connection_once_whatever_its_application_writes() {
     let ring = server.heap().lend(10).expect("there is room");
     words.rx_ring.store(ring.desc().word(), Ordering::Release);
     let backlog = Backlog::new(ring, 3);
-    let entry = |slot| Entry { region: 9, slot: SlotId(slot) };
+    let entry = |slot| Entry { region: RegionId(9), slot: SlotId(slot) };
     for at in 0..3 {
         assert!(backlog.push(server.memory(), words, entry(at)));
     }

@@ -29,7 +29,7 @@ impl Answer {
 
     /// The socket is served at that place.
     pub(super) fn slot((region, slot): SlotKey) -> Self {
-        Self::new(Reply::Slot { region, slot: slot.0 })
+        Self::new(Reply::Slot { region: region.0, slot: slot.0 })
     }
 
     pub(super) fn errno(errno: Errno) -> Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use attach::{PeerCredentials, Profile};
-use base::{AppId, SlotId};
+use base::{AppId, RegionId, SlotId};
 use config::Tenant;
 use rustix::io::Errno;
 use shm::sockets::{Kind, Quota, SlotState, SlotWords, SocketServer, SocketSizes};
@@ -47,7 +47,7 @@ pub(super) struct App {
 /// What a new application is made from.
 pub(super) struct NewApp {
     pub(super) number: AppId,
-    pub(super) region: u32,
+    pub(super) region: RegionId,
     pub(super) name: String,
     pub(super) who: PeerCredentials,
     pub(super) profile: Profile,
@@ -154,7 +154,7 @@ impl App {
     }
 
     /// Its region's number.
-    pub(super) fn region(&self) -> u32 {
+    pub(super) fn region(&self) -> RegionId {
         self.streams.region
     }
 
@@ -192,12 +192,12 @@ pub(crate) struct Member {
     pub(super) who: PeerCredentials,
     pub(super) pollers: Vec<u32>,
     /// Regions that it was given, or may ask for.
-    pub(super) knows: BTreeSet<u32>,
-    pub(super) may_map: BTreeSet<u32>,
+    pub(super) knows: BTreeSet<RegionId>,
+    pub(super) may_map: BTreeSet<RegionId>,
 }
 
 impl Member {
-    pub(super) fn new(app: AppId, who: PeerCredentials, region: u32) -> Self {
+    pub(super) fn new(app: AppId, who: PeerCredentials, region: RegionId) -> Self {
         let knows = BTreeSet::from([region]);
         let PeerCredentials { pid, uid, gid: _ } = who;
         Self { app, pid, uid, who, pollers: Vec::new(), may_map: knows.clone(), knows }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use attach::{RegionKind, Reply};
-use base::{AppId, SlotId};
+use base::{AppId, RegionId, SlotId};
 use shm::sockets::{
     Asks, Heap, Kind, Quota, RingMemory, Side, SlotOption, SlotState, SlotWords, SocketServer,
     SocketSizes,
@@ -47,7 +47,7 @@ pub(super) struct LocalPair {
 /// One application's side.
 pub(super) struct End {
     pub(super) app: AppId,
-    pub(super) region: u32,
+    pub(super) region: RegionId,
     /// How the other side wakes this side's pollers. Both have it, and can have whoever writes
     /// there wait: the daemon never does.
     pub(super) wake: EventFd,

@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::SlotId;
+use base::{RegionId, SlotId};
 
 /// A region's number and a slot in it.
-pub(super) type SlotKey = (u32, SlotId);
+pub(super) type SlotKey = (RegionId, SlotId);
 
 /// Ends that were heard of before their names, at most.
 const ENDED_MAX: usize = 16_384;
@@ -75,14 +75,14 @@ mod tests {
     fn nobody_takes_anothers_name_away() {
         let mut names = Names::default();
         assert!(
-            names.add(7, (1, SlotId(0)))
-                && names.add(7, (2, SlotId(5)))
-                && names.add(7, (1, SlotId(0)))
+            names.add(7, (RegionId(1), SlotId(0)))
+                && names.add(7, (RegionId(2), SlotId(5)))
+                && names.add(7, (RegionId(1), SlotId(0)))
         );
-        assert_eq!(names.of(7), [(1, SlotId(0)), (2, SlotId(5))]);
-        names.remove(7, (2, SlotId(5)));
-        assert_eq!(names.end(7), [(1, SlotId(0))]);
-        names.remove(7, (1, SlotId(0)));
+        assert_eq!(names.of(7), [(RegionId(1), SlotId(0)), (RegionId(2), SlotId(5))]);
+        names.remove(7, (RegionId(2), SlotId(5)));
+        assert_eq!(names.end(7), [(RegionId(1), SlotId(0))]);
+        names.remove(7, (RegionId(1), SlotId(0)));
         assert!(names.of(7).is_empty() && names.cookies().next().is_none());
     }
 
@@ -90,11 +90,11 @@ mod tests {
     fn a_name_that_comes_after_its_end_is_known_to_be_late_for_a_while() {
         let mut names = Names::default();
         assert!(names.end(7).is_empty());
-        assert!(!names.add(7, (1, SlotId(0))), "too late");
+        assert!(!names.add(7, (RegionId(1), SlotId(0))), "too late");
         for cookie in 100..100 + ENDED_MAX as u64 {
             names.end(cookie);
         }
-        assert!(names.add(7, (1, SlotId(1))), "forgotten: memory is bounded");
+        assert!(names.add(7, (RegionId(1), SlotId(1))), "forgotten: memory is bounded");
         assert_eq!(names.ended.len(), ENDED_MAX);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::{AppId, SlotId};
+use base::{AppId, RegionId, SlotId};
 use port::xdp::Destination;
 use shm::sockets::Backlog;
 
@@ -102,7 +102,7 @@ impl Records {
     }
 
     /// Those of a region.
-    pub(super) fn of_region(&self, region: u32) -> impl Iterator<Item = (SlotKey, &Record)> {
+    pub(super) fn of_region(&self, region: RegionId) -> impl Iterator<Item = (SlotKey, &Record)> {
         let all = self.by_place.range((region, SlotId(0))..=(region, SlotId(u32::MAX)));
         all.map(|(place, record)| (*place, record))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::AppId;
+use base::{AppId, RegionId};
 use shm::sockets::Side;
 
 /// Whose memory a region is.
@@ -10,38 +10,38 @@ use shm::sockets::Side;
 pub(super) enum Region {
     /// The region of this application.
     App(AppId),
-    /// One side of the local pair of that number: each side has a number of its own.
-    LocalPair(u32, Side),
+    /// One side of the local pair whose connecting side has that region.
+    LocalPair(RegionId, Side),
 }
 
 /// All regions, by number.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    all: BTreeMap<u32, Region>,
-    last: u32,
+    all: BTreeMap<RegionId, Region>,
+    last: RegionId,
 }
 
 impl Regions {
     /// A number that no region ever had. `None`: all were used.
-    pub(super) fn new_number(&mut self) -> Option<u32> {
-        self.last = self.last.checked_add(1)?;
+    pub(super) fn new_number(&mut self) -> Option<RegionId> {
+        self.last = self.last.next()?;
         Some(self.last)
     }
 
-    pub(super) fn insert(&mut self, number: u32, region: Region) {
+    pub(super) fn insert(&mut self, number: RegionId, region: Region) {
         self.all.insert(number, region);
     }
 
-    pub(super) fn remove(&mut self, number: u32) {
+    pub(super) fn remove(&mut self, number: RegionId) {
         self.all.remove(&number);
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<Region> {
+    pub(super) fn get(&self, number: RegionId) -> Option<Region> {
         self.all.get(&number).copied()
     }
 
     /// Those from a number on, in order.
-    pub(super) fn from(&self, first: u32) -> impl Iterator<Item = (u32, Region)> {
+    pub(super) fn from(&self, first: RegionId) -> impl Iterator<Item = (RegionId, Region)> {
         self.all.range(first..).map(|(number, region)| (*number, *region))
     }
 

@@ -31,7 +31,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
-use base::{AppId, Nanos};
+use base::{AppId, Nanos, RegionId};
 use config::Config;
 use datapath::DetachReason;
 use shm::sockets::{Budget, Side};
@@ -63,7 +63,7 @@ pub(crate) struct SocketTable {
     pub(super) apps: Apps,
     pub(super) regions: Regions,
     pub(super) records: Records,
-    pub(super) local_pairs: BTreeMap<u32, LocalPair>,
+    pub(super) local_pairs: BTreeMap<RegionId, LocalPair>,
     network: Network,
     pub(super) claimed: Claimed,
     waiting: Waiting,
@@ -374,7 +374,7 @@ impl SocketTable {
 fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
     let mut streaming = Streaming {
         app: app.number().0.into(),
-        region: app.region(),
+        region: app.region().0,
         token: String::new(),
         ticket: String::new(),
         pollers: shm::sockets::POLLERS_MAX,

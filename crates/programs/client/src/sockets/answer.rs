@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 
 use attach::{AttachError, RegionKind, Reply};
+use base::RegionId;
 use shm::sockets::{Side, SocketMemory};
 use sys::eventfd::EventFd;
 
-use super::ids::RegionId;
 use super::region::Region;
 
 /// Maps what the daemon gave for a region.

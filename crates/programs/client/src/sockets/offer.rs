@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use attach::{AttachError, Call, FallbackReason, RegionKind, Reply};
-use base::SlotId;
+use base::{RegionId, SlotId};
 use rustix::io::Errno;
 
 use super::answer::{map, unusable};
-use super::ids::RegionId;
 use super::poller::Poller;
 use super::session::Session;
 use super::socket::Socket;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attach::{AttachError, Call, Reply};
-use base::SlotId;
+use base::{RegionId, SlotId};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 use shm::sockets::Side;
@@ -14,7 +14,6 @@ use sys::SysError;
 use sys::descriptor;
 
 use super::answer::unusable;
-use super::ids::RegionId;
 use super::pollers::TAG;
 use super::region::Region;
 use super::session::Session;

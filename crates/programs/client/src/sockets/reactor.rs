@@ -8,10 +8,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use base::SlotId;
+use base::{RegionId, SlotId};
 use rustix::io::Errno;
 
-use super::ids::RegionId;
 use super::poller::Poller;
 use super::readiness::Readiness;
 use super::session::Session;

@@ -4,12 +4,10 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use attach::DetachReason;
-use base::SlotId;
+use base::{RegionId, SlotId};
 use rustix::thread::futex;
 use shm::sockets::{ReadyBits, Side, SlotWords, SocketMemory};
 use sys::eventfd::EventFd;
-
-use super::ids::RegionId;
 
 /// A mapped region.
 #[derive(Debug)]

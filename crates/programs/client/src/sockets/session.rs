@@ -12,12 +12,12 @@ use attach::{
     AttachError, Call, DetachReason, FallbackReason, Given, JoinRequest, Link, Profile, Reply,
     SocketsRequest, Streaming,
 };
+use base::RegionId;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
 use super::answer::{event, map, open, unusable};
 use super::confined::is_confined;
-use super::ids::RegionId;
 use super::lock;
 use super::pollers::Pollers;
 use super::region::Region;

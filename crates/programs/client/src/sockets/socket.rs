@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use attach::DetachReason;
-use base::SlotId;
+use base::{RegionId, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotWords};
 
-use super::ids::RegionId;
 use super::lock::GIVEN_TO_KERNEL;
 use super::readiness::Readiness;
 use super::region::{Region, ring_notify_word};
@@ -164,9 +163,9 @@ impl Socket {
             let memory = &slot.region.memory;
             let Some(next) = Backlog::oldest(memory, slot.words) else { continue };
             let session = self.session();
-            session.reach(RegionId(next.region), self.is_foreign())?;
+            session.reach(next.region, self.is_foreign())?;
             let Some(entry) = Backlog::take(memory, slot.words) else { continue };
-            let region = session.region(RegionId(entry.region));
+            let region = session.region(entry.region);
             let region = region.map_err(|_| Errno::CONNABORTED)?;
             let accepted = Self::new(session.clone(), region, entry.slot);
             let accepted = accepted.ok_or(Errno::CONNABORTED)?;

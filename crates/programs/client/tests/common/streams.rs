@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use app::worker;
 use attach::{AttachListener, DetachReason, FallbackReason};
-use base::SlotId;
+use base::{RegionId, SlotId};
 use calisto_client::sockets::{Profile, Session, SessionOptions};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketType};
@@ -184,7 +184,7 @@ impl Daemon {
     }
 
     /// From now on descriptors that come from elsewhere stand for this socket.
-    pub(crate) fn adopt_as(&self, region: u32, slot: SlotId) {
+    pub(crate) fn adopt_as(&self, region: RegionId, slot: SlotId) {
         self.daemon_state(|daemon_state| daemon_state.adopted = Some((region, slot)));
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, RegionKind, Reply};
-use base::{AppId, Nanos, SlotId};
+use base::{AppId, Nanos, RegionId, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Kind, Side, SlotWords};
 
@@ -44,8 +44,10 @@ impl SocketTable {
             return match *call {
                 Call::Poller => self.open_poller(context),
                 Call::DropPoller { poller } => self.drop_poller(context, poller),
-                Call::Unlisten { region, slot } => self.unlisten(context, (region, SlotId(slot))),
-                Call::Region { region } => self.give_region(context, region),
+                Call::Unlisten { region, slot } => {
+                    self.unlisten(context, (RegionId(region), SlotId(slot)))
+                }
+                Call::Region { region } => self.give_region(context, RegionId(region)),
                 _ => Answer::errno(Errno::INVAL),
             };
         }
@@ -197,7 +199,7 @@ impl SocketTable {
         Some((app.number(), slot, app.streams.server.generation(slot)))
     }
 
-    fn give_region(&mut self, context: &mut Context<'_>, region: u32) -> Answer {
+    fn give_region(&mut self, context: &mut Context<'_>, region: RegionId) -> Answer {
         let member = &mut *context.member;
         let given = match self.regions.get(region) {
             Some(Region::App(number)) if member.may_map.contains(&region) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Nanos, SlotId};
+use base::{Nanos, RegionId, SlotId};
 use port::xdp::Protocol;
 use stack::{AppSockets, Command};
 
@@ -62,7 +62,7 @@ impl SocketTable {
         streams.server.take_back_slot(slot);
     }
 
-    fn close_unaccepted(&mut self, streams: &AppSockets, region: u32, slot: SlotId) {
+    fn close_unaccepted(&mut self, streams: &AppSockets, region: RegionId, slot: SlotId) {
         if region != streams.region {
             return self.reset_local((region, slot), streams.app);
         }

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use attach::FallbackReason;
-use base::{AppId, SlotId};
+use base::{AppId, RegionId, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Entry, Side};
 use sys::eventfd::EventFd;
@@ -127,7 +127,7 @@ impl SocketTable {
     }
 
     /// The local pair between two applications; a new one if there is none.
-    fn local_pair(&mut self, connecting: AppId, accepting: AppId) -> Option<u32> {
+    fn local_pair(&mut self, connecting: AppId, accepting: AppId) -> Option<RegionId> {
         let is_it = |local_pair: &LocalPair| {
             let [one, other] = &local_pair.ends;
             (one.app, other.app) == (connecting, accepting) && !one.is_gone && !other.is_gone
@@ -153,7 +153,6 @@ impl SocketTable {
         let quota = Arc::clone(&self.apps.get(connecting)?.quota);
         let local_pair = LocalPair::create(ends, uid, memory_mib, quota)?;
         self.descriptors.take(payer, DESCRIPTORS);
-        // The number is as unique as the regions' are.
         let number = regions[0];
         for (region, side) in regions.into_iter().zip(SIDES) {
             self.regions.insert(region, Region::LocalPair(number, side));
@@ -163,7 +162,7 @@ impl SocketTable {
     }
 
     /// Adds a connection to those that wait at a listener.
-    fn announce(&self, place: SlotKey, entry: Entry, number: u32) -> bool {
+    fn announce(&self, place: SlotKey, entry: Entry, number: RegionId) -> bool {
         let Some(record) = self.records.get(place) else { return false };
         let (What::Listener(listener), Some(app)) = (&record.what, self.apps.get(record.app))
         else {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, SocketTimer, TcpRow};
-use base::{Nanos, SlotId};
+use base::{Nanos, RegionId, SlotId};
 use shm::sockets::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
 use super::super::app::App;
@@ -29,7 +29,7 @@ impl SocketTable {
             let message = format!("no application \"{shown}\" has sockets: see `calisto ss`");
             return ReplyBody::Error { message };
         }
-        let first = ((from >> 32) as u32, SlotId(from as u32));
+        let first = (RegionId((from >> 32) as u32), SlotId(from as u32));
         let mut places: Vec<(SlotKey, &App)> = Vec::new();
         let mut next = None;
         'all: for (region, kind) in self.regions.from(first.0) {
@@ -40,7 +40,7 @@ impl SocketTable {
                     continue;
                 }
                 if places.len() == count as usize {
-                    next = Some(u64::from(place.0) << 32 | u64::from(place.1.0));
+                    next = Some(u64::from(place.0.0) << 32 | u64::from(place.1.0));
                     break 'all;
                 }
                 places.push((place, of));
@@ -138,7 +138,7 @@ impl SocketTable {
             pids: app.pids.clone(),
             uid: app.uid,
             profile: app.profile.word().to_owned(),
-            region,
+            region: region.0,
             slot: slot.0,
             protocol: if is_tcp { "tcp" } else { "udp" }.to_owned(),
             local: words.local.get().map(told).unwrap_or_default(),

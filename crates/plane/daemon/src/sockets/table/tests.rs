@@ -29,7 +29,7 @@ fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_hav
     let wrong = JoinRequest { token: "0".repeat(32), ..join.clone() };
     assert!(place.socket_table.join(&wrong, me()).is_err());
     let (child, streaming, _) = place.socket_table.join(&join, me()).expect("it knows the token");
-    assert_eq!(streaming.region, process.region);
+    assert_eq!(streaming.region, process.region.0);
     place.socket_table.leave(process.member, DetachReason::Died, clock::now());
     assert_eq!(place.socket_table.count(), 1, "the child is still there");
     place.socket_table.leave(child, DetachReason::Left, clock::now());
@@ -114,10 +114,10 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
     let listener_words = server.memory.slot(at.1).expect("it was lent");
     let entry = Backlog::take(&server.memory, listener_words).expect("two wait");
     assert_eq!(entry.slot, one.next());
-    let given = place.call(&mut server, &Call::Region { region: entry.region }, None);
+    let given = place.call(&mut server, &Call::Region { region: entry.region.0 }, None);
     assert_eq!(given.reply, Reply::Region { kind: RegionKind::LocalPair, side: 1 });
     assert_eq!(given.descriptors.len(), 3);
-    let denied = place.call(&mut client, &Call::Region { region: server.region }, None);
+    let denied = place.call(&mut client, &Call::Region { region: server.region.0 }, None);
     assert_eq!(denied.reply, Reply::Errno { errno: 13 }, "another's memory");
     let peer = map(given);
     let accepted = peer.slot(entry.slot).expect("it was lent");
@@ -236,7 +236,7 @@ fn an_application_lives_as_long_as_one_of_its_sockets() {
     let (mut heir, _) = place.attach("heir").expect("anybody may");
     let adopted = slot(&place.call(&mut heir, &Call::Adopt, Some(&listening)));
     assert_eq!(adopted.0, process.region);
-    let given = place.call(&mut heir, &Call::Region { region: adopted.0 }, None);
+    let given = place.call(&mut heir, &Call::Region { region: adopted.0.0 }, None);
     assert_eq!(given.reply, Reply::Region { kind: RegionKind::App, side: 0 });
     let stranger = place.call(&mut heir, &Call::Adopt, Some(&socket()));
     assert_eq!(stranger.reply, Reply::Kernel { reason: FallbackReason::NotOurs });
@@ -254,7 +254,7 @@ fn a_socket_that_another_group_was_handed_does_not_bring_its_applications_memory
         let (mut thief, _) = place.attach_as("thief", who).expect("anybody may");
         let refused = place.call(&mut thief, &Call::Adopt, Some(&listening));
         assert_eq!(refused.reply, Reply::Kernel { reason: FallbackReason::NotOurs });
-        let given = place.call(&mut thief, &Call::Region { region: process.region }, None);
+        let given = place.call(&mut thief, &Call::Region { region: process.region.0 }, None);
         assert!(given.descriptors.is_empty());
     }
 }
@@ -284,7 +284,7 @@ fn both_ends_of_a_connection_within_the_host_can_be_adopted() {
         let adopted = place.call(&mut heir, &Call::Adopt, Some(visible));
         assert_eq!(slot(&adopted), expected);
         let region = expected.0;
-        let given = place.call(&mut heir, &Call::Region { region }, None);
+        let given = place.call(&mut heir, &Call::Region { region: region.0 }, None);
         let side = side as u8;
         assert_eq!(given.reply, Reply::Region { kind: RegionKind::LocalPair, side });
         assert_eq!(given.descriptors.len(), 3);

@@ -1,6 +1,6 @@
 //! The application's side of the memory, played word by word.
 
-use base::SlotId;
+use base::{RegionId, SlotId};
 
 use super::*;
 use crate::FlowRecords;
@@ -76,7 +76,7 @@ impl App {
         let streams = Arc::new(AppSockets {
             app,
             user,
-            region: 9,
+            region: RegionId(9),
             records: FlowRecords::create("test", server.memory().sizes().slots).ok().map(Arc::new),
             server,
             notifier,
@@ -130,7 +130,7 @@ impl App {
     pub(super) fn accept(&mut self) {
         let words = self.memory.slot(self.listener).expect("it listens");
         while let Some(entry) = Backlog::take(&self.memory, words) {
-            assert_eq!(entry.region, 9);
+            assert_eq!(entry.region, RegionId(9));
             self.words(entry.slot).pollers[0].store(1 << POLLER, Ordering::Release);
             self.accepted.push(entry.slot);
         }

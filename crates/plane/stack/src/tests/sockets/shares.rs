@@ -1,5 +1,7 @@
 //! What a worker does in a turn is shared among users first, then among their programs.
 
+use base::RegionId;
+
 use super::*;
 
 /// What a look at a marked slot is assumed to take, and a turn without any.
@@ -13,7 +15,7 @@ fn marker(command_queue: &CommandQueue, number: u16) -> Arc<AppSockets> {
     let streams = Arc::new(AppSockets {
         app: AppId(number),
         user: 2000,
-        region: u32::from(number),
+        region: RegionId(number.into()),
         server: SocketServer::within("marker", sizes, quota).expect("addresses are left"),
         records: None,
         notifier: Box::new(Arc::new(app::Rung::default())),

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, Peer, Received, RegionKind, Reply, Streaming, ToApp, ToDaemon};
-use base::SlotId;
+use base::{RegionId, SlotId};
 use shm::sockets::{
     Asks, Backlog, Entry, Kind, RingDesc, RingMemory, Side, SlotState, SlotWords, SocketServer,
     SocketSizes,
@@ -37,12 +37,12 @@ pub(crate) struct Listening {
 #[derive(Default)]
 pub(crate) struct DaemonState {
     pub(crate) apps: Vec<App>,
-    pub(crate) local_pairs: BTreeMap<u32, LocalPair>,
+    pub(crate) local_pairs: BTreeMap<RegionId, LocalPair>,
     pub(crate) listeners: Vec<Listening>,
     pub(crate) next_port: u16,
     pub(crate) log2_max: u32,
     /// What a descriptor that comes from elsewhere stands for.
-    pub(crate) adopted: Option<(u32, SlotId)>,
+    pub(crate) adopted: Option<(RegionId, SlotId)>,
 }
 
 impl DaemonState {
@@ -151,15 +151,17 @@ impl DaemonState {
                 (Reply::Done, Vec::new())
             }
             Call::Adopt => match self.adopted {
-                Some((region, slot)) => (Reply::Slot { region, slot: slot.0 }, Vec::new()),
+                Some((region, slot)) => {
+                    (Reply::Slot { region: region.0, slot: slot.0 }, Vec::new())
+                }
                 None => (Reply::Kernel { reason: FallbackReason::NotOurs }, Vec::new()),
             },
             Call::Unlisten { .. } => (Reply::Done, Vec::new()),
-            Call::Region { region } => match self.local_pairs.contains_key(region) {
+            Call::Region { region } => match self.local_pairs.contains_key(&RegionId(*region)) {
                 // Who accepts asks; who connects was told.
                 true => {
                     let reply = Reply::Region { kind: RegionKind::LocalPair, side: 1 };
-                    (reply, self.local_pair_fds(*region, Side::One))
+                    (reply, self.local_pair_fds(RegionId(*region), Side::One))
                 }
                 // An application's own, for who has adopted a socket of it.
                 false => {
@@ -221,7 +223,7 @@ impl DaemonState {
         let accepted = self.open(listener, remote, local);
         self.flow(app, slot).other = Some((listener, accepted));
         self.flow(listener, accepted).other = Some((app, slot));
-        let entry = Entry { region: listener as u32 + 1, slot: accepted };
+        let entry = Entry { region: RegionId(listener as u32 + 1), slot: accepted };
         self.announce(to, entry);
         (Reply::Slot { region, slot: slot.0 }, Vec::new())
     }
@@ -251,7 +253,7 @@ impl DaemonState {
         to: usize,
         local: SocketAddr,
     ) -> (Reply, Vec<OwnedFd>) {
-        let id = 1000;
+        let id = RegionId(1000);
         let local_pair = self.local_pairs.entry(id).or_insert_with(|| {
             let sizes =
                 SocketSizes { slots: 64, pollers: 8, sides: 2, workers: 0, ring_bytes: 1 << 20 };
@@ -279,10 +281,10 @@ impl DaemonState {
             words.state.store(state, Ordering::Release);
         }
         self.announce(to, Entry { region: id, slot: slot.next() });
-        (Reply::Slot { region: id, slot: slot.0 }, self.local_pair_fds(id, Side::Zero))
+        (Reply::Slot { region: id.0, slot: slot.0 }, self.local_pair_fds(id, Side::Zero))
     }
 
-    pub(crate) fn local_pair_fds(&self, region: u32, side: Side) -> Vec<OwnedFd> {
+    pub(crate) fn local_pair_fds(&self, region: RegionId, side: Side) -> Vec<OwnedFd> {
         let local_pair = &self.local_pairs[&region];
         let own = side as usize;
         let fds = [

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use attach::{Call, JoinRequest, PeerCredentials, Profile, Reply, SocketsRequest};
-use base::SlotId;
+use base::{RegionId, SlotId};
 use config::Config;
 use rustix::net::{AddressFamily, SocketType};
 use shm::sockets::SocketMemory;
@@ -70,7 +70,7 @@ impl Fixture {
         assert_eq!(answer.descriptors.len(), 2, "memory and a doorbell");
         let memory = map(answer);
         let join = JoinRequest { app: streaming.app, token: streaming.token };
-        Ok((Process { member, memory, region: streaming.region }, join))
+        Ok((Process { member, memory, region: RegionId(streaming.region) }, join))
     }
 
     pub(super) fn call(
@@ -102,7 +102,7 @@ impl Fixture {
 pub(super) struct Process {
     pub(super) member: Member,
     pub(super) memory: SocketMemory,
-    pub(super) region: u32,
+    pub(super) region: RegionId,
 }
 
 pub(super) fn me() -> PeerCredentials {
@@ -118,9 +118,9 @@ pub(super) fn map(answer: Answer) -> SocketMemory {
     SocketMemory::open(memory).expect("the daemon made it")
 }
 
-pub(super) fn slot(answer: &Answer) -> (u32, SlotId) {
+pub(super) fn slot(answer: &Answer) -> (RegionId, SlotId) {
     match answer.reply {
-        Reply::Slot { region, slot } => (region, SlotId(slot)),
+        Reply::Slot { region, slot } => (RegionId(region), SlotId(slot)),
         ref other => panic!("{other:?}"),
     }
 }
