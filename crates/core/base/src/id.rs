@@ -91,6 +91,20 @@ impl SlotId {
     }
 }
 
+/// Which of the sockets that ever had a slot: with the slot it names a socket for good. Zero is
+/// that of a slot that no socket had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Generation(pub u32);
+
+impl Generation {
+    /// That of the slot's next socket.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
 /// `flow hash & (groups - 1)`: the unit that is owned and moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]

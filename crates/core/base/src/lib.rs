@@ -7,7 +7,9 @@ mod text;
 mod time;
 
 pub use frame::{ChecksumState, FrameDesc, FrameMeta, NO_FRAGMENT, TxChecksum};
-pub use id::{AppId, Epoch, FlowGroup, FlowHash, PortId, QueueId, RegionId, SlotId, WorkerId};
+pub use id::{
+    AppId, Epoch, FlowGroup, FlowHash, Generation, PortId, QueueId, RegionId, SlotId, WorkerId,
+};
 pub use text::printable;
 pub use time::Nanos;
 

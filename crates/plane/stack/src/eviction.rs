@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::{AppId, Nanos, SlotId};
+use base::{AppId, Generation, Nanos, SlotId};
 use shm::sockets::RingMemory;
 
 use crate::app_sockets::AppSockets;
@@ -47,7 +47,7 @@ pub struct Evicted {
     /// The socket's slot.
     pub slot: SlotId,
     /// The slot's generation, as of this socket.
-    pub generation: u32,
+    pub generation: Generation,
     /// The ring.
     pub ring: RingMemory,
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use base::{Nanos, SlotId};
+use base::{Generation, Nanos, SlotId};
 use shm::RegionError;
 use shm::sockets::{FreeIndexes, RECORDS_MAX, RepairRecord, RepairTable, RingDesc};
 use tcp::{Engine, FlowId};
@@ -69,7 +69,7 @@ impl OrphanRecord {
         let (record, key) = (engine.record(flow)?, engine.key(flow)?);
         let kept = Self { records: Arc::clone(records), place: records.orphans.take()? };
         let place = records.of_orphan(kept.place)?;
-        let (generation, is_orphan) = (0, true);
+        let (generation, is_orphan) = (Generation(0), true);
         place.begin(&Lasting { key, generation, was_opened, is_orphan }.words());
         let (rx_head, tx_tail, receive, offered) = (0, 0, 0, 0);
         let send = send.word();

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use base::Nanos;
+use base::{Generation, Nanos};
 use piece::ReadPiece;
 use shm::sockets::{
     CHANGING_WORDS, LASTING_WORDS, RepairRecord, RingDesc, SlotWords, SocketMemory,
@@ -15,7 +15,7 @@ use wire::{FlowKey, Protocol};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lasting {
     pub(crate) key: FlowKey,
-    pub(crate) generation: u32,
+    pub(crate) generation: Generation,
     pub(crate) was_opened: bool,
     /// Its program has closed it.
     pub(crate) is_orphan: bool,
@@ -37,7 +37,7 @@ impl Lasting {
         let facts = u64::from(self.key.is_ipv6())
             | u64::from(self.was_opened) << 1
             | u64::from(self.is_orphan) << 2;
-        [a, b, c, d, ports, facts, self.generation.into(), 0]
+        [a, b, c, d, ports, facts, self.generation.0.into(), 0]
     }
 
     fn of_words(words: &[u64; LASTING_WORDS]) -> Option<Self> {
@@ -52,7 +52,7 @@ impl Lasting {
         let (source, destination) = (address(a, b, ports >> 16), address(c, d, ports));
         let key = FlowKey::new(Protocol::Tcp, source, destination)?;
         let (was_opened, is_orphan) = (facts & 2 != 0, facts & 4 != 0);
-        Some(Self { key, generation: generation as u32, was_opened, is_orphan })
+        Some(Self { key, generation: Generation(generation as u32), was_opened, is_orphan })
     }
 }
 
@@ -131,7 +131,7 @@ impl Heritage {
     }
 
     /// The slot's, since this socket has it.
-    pub fn generation(&self) -> u32 {
+    pub fn generation(&self) -> Generation {
         self.lasting.generation
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use base::SlotId;
+use base::{Generation, SlotId};
 use piece::ReadPiece;
 use tcp::{NoRepair, Repair, Span};
 
@@ -19,7 +19,7 @@ pub struct Parcel {
     /// Its slot, which nobody gives back; of an orphan that was opened here, the one that it had.
     pub slot: SlotId,
     /// The slot's, since this socket has it.
-    pub generation: u32,
+    pub generation: Generation,
     /// The connection; or why it is still the worker's.
     pub connection: Result<LetGo, NoRepair>,
 }

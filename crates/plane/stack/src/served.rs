@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{AppId, Nanos, SlotId, WorkerId};
+use base::{AppId, Generation, Nanos, SlotId, WorkerId};
 use tcp::{Engine, Event, FlowId, Output};
 
 use crate::app_sockets::AppSockets;
@@ -65,7 +65,7 @@ const QUANTUM: usize = 32;
 pub(crate) const COMMANDS: usize = 32;
 
 /// A socket: the application's number, its slot, the generation.
-type SocketKey = (AppId, SlotId, u32);
+type SocketKey = (AppId, SlotId, Generation);
 
 /// Everything a worker knows about sockets.
 #[derive(Debug)]

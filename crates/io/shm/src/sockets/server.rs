@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use base::SlotId;
+use base::{Generation, SlotId};
 
 use super::free_indexes::FreeIndexes;
 use super::heap::Heap;
@@ -77,9 +77,9 @@ impl SocketServer {
 
     /// Which of the sockets that ever had this slot has it now, or had it last. What the
     /// application has written into the word of that name counts for nothing.
-    pub fn generation(&self, slot: SlotId) -> u32 {
+    pub fn generation(&self, slot: SlotId) -> Generation {
         let generation = self.generations.get(slot.index());
-        generation.map_or(0, |generation| generation.load(Ordering::Acquire))
+        Generation(generation.map_or(0, |generation| generation.load(Ordering::Acquire)))
     }
 
     /// Lends a slot for a socket of that kind, its words as those of a new one; nothing when all
@@ -123,9 +123,9 @@ impl SocketServer {
     fn clear(&self, slot: SlotId) {
         let (words, own) = (self.memory.slot(slot), self.generations.get(slot.index()));
         let (Some(words), Some(own)) = (words, own) else { return };
-        let generation = own.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        let generation = Generation(own.fetch_add(1, Ordering::AcqRel)).next();
         words.state.store(Kind::Free as u32, Ordering::Release);
-        words.generation.store(generation, Ordering::Release);
+        words.generation.store(generation.0, Ordering::Release);
         words.rewind();
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{RegionId, SlotId};
+use base::{Generation, RegionId, SlotId};
 use proptest::prelude::*;
 
 use super::*;
@@ -228,14 +228,14 @@ fn the_daemon_knows_a_sockets_generation_whatever_its_application_writes() {
     let (server, app) = pair();
     let slot = server.lend_slot().expect("none is in use");
     let generation = server.generation(slot);
-    app.slot(slot).expect("the same").generation.store(generation + 1, Ordering::Relaxed);
+    app.slot(slot).expect("the same").generation.store(generation.next().0, Ordering::Relaxed);
     assert_eq!(server.generation(slot), generation);
     server.take_back_slot(slot);
     assert_eq!(server.lend_slot(), Some(slot));
     assert_ne!(server.generation(slot), generation, "another socket");
     let shown = app.slot(slot).expect("the same").generation.load(Ordering::Relaxed);
-    assert_eq!(shown, server.generation(slot));
-    assert_eq!(server.generation(SlotId(u32::MAX)), 0, "there is no such slot");
+    assert_eq!(shown, server.generation(slot).0);
+    assert_eq!(server.generation(SlotId(u32::MAX)), Generation(0), "there is no such slot");
 }
 
 #[test]

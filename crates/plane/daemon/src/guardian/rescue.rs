@@ -173,7 +173,7 @@ impl Rescue<'_> {
             // What the program says of itself here harms nobody else: its descriptor is looked for
             // in its own processes.
             let is_its = state.kind() == Kind::Stream
-                && words.generation.load(Ordering::Relaxed) == heritage.generation();
+                && words.generation.load(Ordering::Relaxed) == heritage.generation().0;
             let cookie = words.cookie.load(Ordering::Relaxed);
             if !is_its || !follows(words) || cookie == 0 || wanted.contains_key(&cookie) {
                 self.counts.unnamed += 1;

@@ -1,6 +1,6 @@
 //! Sockets whose last descriptor is closed: as the kernel tells, and as it must be guessed.
 
-use base::{AppId, Nanos};
+use base::{AppId, Generation, Nanos};
 use sys::SysError;
 use sys::socket_end::SocketEnds;
 
@@ -28,7 +28,7 @@ pub(super) struct Suspects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nameless {
     pub(super) place: SlotKey,
-    pub(super) generation: u32,
+    pub(super) generation: Generation,
 }
 
 impl Endings {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Weak;
 
-use base::{AppId, Nanos, SlotId};
+use base::{AppId, Generation, Nanos, SlotId};
 use port::xdp::{Destination, Flow, Flows, Protocol};
 
 use super::descriptors::{Descriptors, Payer};
@@ -32,7 +32,7 @@ pub(super) fn flow((local, remote): Ends) -> Flow {
 }
 
 /// A socket: the application's number, its slot, the generation.
-pub(super) type SocketKey = (AppId, SlotId, u32);
+pub(super) type SocketKey = (AppId, SlotId, Generation);
 
 /// Names of connections that are over, held at once, at most: each may be a descriptor. Beyond that
 /// the one that would go first goes early, of the user who has most of them; as in Linux where the
@@ -236,7 +236,7 @@ impl Holds {
     pub(super) fn finish_all(&mut self, app: AppId, until: Nanos) {
         let keys: Vec<SocketKey> = self
             .open
-            .range((app, SlotId(0), 0)..=(app, SlotId(u32::MAX), u32::MAX))
+            .range((app, SlotId(0), Generation(0))..=(app, SlotId(u32::MAX), Generation(u32::MAX)))
             .map(|(key, _)| *key)
             .collect();
         for key in keys {

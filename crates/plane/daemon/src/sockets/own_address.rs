@@ -167,7 +167,7 @@ fn bind_anew(fd: BorrowedFd<'_>, source: IpAddr) -> Result<SocketAddr, Refusal> 
 #[cfg(test)]
 mod tests {
     use super::super::examine;
-    use base::{AppId, SlotId};
+    use base::{AppId, Generation, SlotId};
 
     use super::*;
 
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(first.local, bound, "the kernel's socket has the port too");
         let again = look(examined.socket).map_err(|(why, _)| why).expect("still not connected");
         holds.add(
-            (AppId(1), SlotId(0), 1),
+            (AppId(1), SlotId(0), Generation(1)),
             5,
             (first.local, remote),
             first.is_automatic,
@@ -201,7 +201,7 @@ mod tests {
         let second = take(&again, &mut holds);
         assert!(second.local != first.local && second.is_automatic && second.guard.is_some());
         let mut holds = Holds::default();
-        holds.add((AppId(1), SlotId(0), 1), 5, (first.local, remote), false, None);
+        holds.add((AppId(1), SlotId(0), Generation(1)), 5, (first.local, remote), false, None);
         assert_eq!(take(&again, &mut holds).local, first.local, "that was its own choice");
     }
 }

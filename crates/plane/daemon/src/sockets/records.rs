@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::{AppId, RegionId, SlotId};
+use base::{AppId, Generation, RegionId, SlotId};
 use port::xdp::Destination;
 use shm::sockets::Backlog;
 
@@ -17,7 +17,7 @@ pub(super) struct Record {
     /// Whose.
     pub(super) app: AppId,
     /// The slot's, since this socket has it.
-    pub(super) generation: u32,
+    pub(super) generation: Generation,
     /// SO_COOKIE of the descriptor that the program sees; several may share the socket, but not the
     /// name.
     pub(super) cookie: u64,

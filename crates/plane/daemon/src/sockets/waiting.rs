@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use base::{AppId, Nanos, SlotId};
+use base::{AppId, Generation, Nanos, SlotId};
 use tcp::FlowOptions;
 
 use super::guards::SocketKey;
@@ -39,7 +39,7 @@ impl Default for Waiting {
 pub(super) struct Pending {
     pub(super) app: AppId,
     pub(super) slot: SlotId,
-    pub(super) generation: u32,
+    pub(super) generation: Generation,
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) options: FlowOptions,

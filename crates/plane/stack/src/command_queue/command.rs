@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{AppId, SlotId};
+use base::{AppId, Generation, SlotId};
 use shm::sockets::Backlog;
 use tcp::FlowOptions;
 
@@ -80,7 +80,7 @@ pub enum Command {
         /// Which.
         slot: SlotId,
         /// Of which generation.
-        generation: u32,
+        generation: Generation,
         /// Who waits for the parcel may take the request back first.
         request: LetGoRequest,
     },
@@ -91,7 +91,7 @@ pub enum Command {
         /// Which.
         slot: SlotId,
         /// Of which generation: a later socket in the same slot is another.
-        generation: u32,
+        generation: Generation,
         /// With a reset, whatever was written.
         is_abort: bool,
     },
@@ -167,7 +167,7 @@ pub enum SocketEvent {
         /// Which.
         slot: SlotId,
         /// Its generation.
-        generation: u32,
+        generation: Generation,
         /// SO_COOKIE.
         cookie: u64,
     },
@@ -178,7 +178,7 @@ pub enum SocketEvent {
         /// Which.
         slot: SlotId,
         /// Its generation.
-        generation: u32,
+        generation: Generation,
         /// Both sides have closed it, so that its name stays taken for a while: late segments may
         /// come (TIME-WAIT). One that was refused or reset leaves nothing behind.
         may_linger: bool,
@@ -190,7 +190,7 @@ pub enum SocketEvent {
         /// Which.
         slot: SlotId,
         /// The generation that has ended.
-        generation: u32,
+        generation: Generation,
     },
     /// An application has written what no honest one writes.
     Violation {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{AppId, SlotId};
+use base::{AppId, Generation, SlotId};
 use shm::Producer;
 
 use super::EVENTS;
@@ -89,7 +89,7 @@ impl Post {
     }
 
     /// Whether a socket is to be closed, and then whether with a reset.
-    pub(crate) fn closing(&self, app: AppId, slot: SlotId, generation: u32) -> Option<bool> {
+    pub(crate) fn closing(&self, app: AppId, slot: SlotId, generation: Generation) -> Option<bool> {
         self.shared.state().closing.get(&(app, slot, generation)).copied()
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{AppId, SlotId, WorkerId};
+use base::{AppId, Generation, SlotId, WorkerId};
 use shm::Consumer;
 
 use super::command::{Command, SocketEvent};
@@ -46,7 +46,7 @@ pub(super) struct State {
     pub(super) connect_probes: VecDeque<(SocketAddr, SocketAddr)>,
     /// Sockets that are to be closed and have not ended, by application, slot and generation: with
     /// a reset? For the worker that gets one which was between workers when it was told.
-    pub(super) closing: BTreeMap<(AppId, SlotId, u32), bool>,
+    pub(super) closing: BTreeMap<(AppId, SlotId, Generation), bool>,
     /// Rings that workers took from connections that nobody reads: no more than there are slots.
     pub(super) evicted: Vec<Evicted>,
     /// Connections that workers have let go of: no more than were asked for.
@@ -140,7 +140,7 @@ impl State {
     }
 
     /// Whether a socket has not ended yet. One that has said so already says nothing more.
-    fn is_taken(&self, app: AppId, slot: SlotId, generation: u32) -> bool {
+    fn is_taken(&self, app: AppId, slot: SlotId, generation: Generation) -> bool {
         self.standing.iter().any(|command| {
             matches!(command, Command::Add(streams) if streams.app == app
                 && streams.server.is_taken(slot)

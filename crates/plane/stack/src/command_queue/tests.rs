@@ -1,11 +1,14 @@
 //! What workers say to the slow side.
 
+use base::Generation;
+
 use super::*;
 
 #[test]
 fn all_that_a_worker_has_said_is_heard_after_its_end() {
     let front = CommandQueue::new(|| (), || ());
-    let freed = |slot| SocketEvent::Freed { app: AppId(5), slot: SlotId(slot), generation: 1 };
+    let freed =
+        |slot| SocketEvent::Freed { app: AppId(5), slot: SlotId(slot), generation: Generation(1) };
     for _ in 0..3 {
         let mut post = front.post(WorkerId(1));
         (0..EVENTS as u32 + 1000).for_each(|slot| post.say(freed(slot)));

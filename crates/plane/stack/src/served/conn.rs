@@ -1,6 +1,6 @@
 //! What a worker keeps to itself about one socket.
 
-use base::Nanos;
+use base::{Generation, Nanos};
 use shm::sockets::RingDesc;
 use tcp::{CloseReason, FlowId};
 
@@ -13,7 +13,7 @@ pub(crate) struct Conn {
     /// Its flow; none: it is over.
     pub(super) flow: Option<FlowId>,
     /// The slot's, since this socket has it.
-    pub(super) generation: u32,
+    pub(super) generation: Generation,
     /// Bytes that the application has read, and that were shown to it.
     pub(super) rx_head: u64,
     pub(super) rx_tail: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(super) fn new(flow: Option<FlowId>, generation: u32) -> Self {
+    pub(super) fn new(flow: Option<FlowId>, generation: Generation) -> Self {
         Self {
             flow,
             generation,

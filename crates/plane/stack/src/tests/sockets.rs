@@ -23,7 +23,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use base::{AppId, SlotId};
+use base::{AppId, Generation, SlotId};
 use proptest::prelude::*;
 use shm::sockets::{
     Asks, Backlog, HEADER_BYTES, Kind, Quota, Record, RingDesc, Side, SlotInfo, SlotOption,
@@ -469,7 +469,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
                 is_abort,
             });
         };
-        close(0x5555_5555);
+        close(Generation(0x5555_5555));
         bench.turns(3);
         assert!(app.streams.server.is_taken(slot), "that is another socket");
         close(generation);

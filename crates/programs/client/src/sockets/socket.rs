@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use attach::DetachReason;
-use base::{RegionId, SlotId};
+use base::{Generation, RegionId, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotWords};
 
@@ -29,7 +29,7 @@ struct Core {
     region: Arc<Region>,
     slot: SlotId,
     /// Another one: the socket is no more, and its slot another socket's.
-    generation: u32,
+    generation: Generation,
     kind: Kind,
 }
 
@@ -47,7 +47,7 @@ pub enum Shutdown {
 impl Socket {
     pub(crate) fn new(session: Session, region: Arc<Region>, slot: SlotId) -> Option<Self> {
         let words = region.memory.slot(slot)?;
-        let generation = words.generation.load(Ordering::Acquire);
+        let generation = Generation(words.generation.load(Ordering::Acquire));
         let kind = words.state().kind();
         Some(Self(Arc::new(Core { session, region, slot, generation, kind })))
     }
@@ -92,7 +92,7 @@ impl Socket {
     #[inline]
     pub(crate) fn slot(&self) -> Result<Slot<'_>, Errno> {
         let words = self.words();
-        if words.generation.load(Ordering::Relaxed) != self.0.generation {
+        if words.generation.load(Ordering::Relaxed) != self.0.generation.0 {
             return Err(Errno::NOTCONN);
         }
         Ok(Slot::new(&self.0.region, self.0.slot, words))

@@ -1,12 +1,12 @@
 //! What is held for connections, and for how long.
 
-use base::{AppId, SlotId};
+use base::{AppId, Generation, SlotId};
 use sys::port_guard::PortGuard;
 
 use super::*;
 
 fn key((app, slot, generation): (u16, u32, u32)) -> SocketKey {
-    (AppId(app), SlotId(slot), generation)
+    (AppId(app), SlotId(slot), Generation(generation))
 }
 
 fn name(port: u16) -> Ends {

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, RegionKind, Reply};
-use base::{AppId, Nanos, RegionId, SlotId};
+use base::{AppId, Generation, Nanos, RegionId, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Kind, Side, SlotWords};
 
@@ -182,7 +182,7 @@ impl SocketTable {
         &self,
         cookie: u64,
         may: impl Fn(&App) -> bool,
-    ) -> Option<(AppId, SlotId, u32)> {
+    ) -> Option<(AppId, SlotId, Generation)> {
         let is_it = |words: &SlotWords| {
             let is_stream = words.state().kind() == Kind::Stream;
             is_stream && words.cookie.load(Ordering::Acquire) == cookie

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use attach::FallbackReason;
-use base::{Nanos, SlotId};
+use base::{Generation, Nanos, SlotId};
 use config::Congestion;
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -222,8 +222,8 @@ fn prepare(
     examined: &Examined,
     local: SocketAddr,
     remote: SocketAddr,
-) -> u32 {
-    let Some(words) = app.words(slot) else { return 0 };
+) -> Generation {
+    let Some(words) = app.words(slot) else { return Generation(0) };
     words.local.set(Some(local));
     words.remote.set(Some(remote));
     words.cookie.store(examined.cookie, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{AppId, Nanos, SlotId};
+use base::{AppId, Generation, Nanos, SlotId};
 use datapath::DetachReason;
 use stack::{Command, SocketEvent};
 use sys::socket_end::SocketEnd;
@@ -147,7 +147,7 @@ impl SocketTable {
         &mut self,
         number: AppId,
         slot: SlotId,
-        generation: u32,
+        generation: Generation,
         cookie: u64,
         now: Nanos,
     ) {
@@ -178,7 +178,7 @@ impl SocketTable {
     }
 
     /// A worker has given a slot back.
-    fn forget(&mut self, number: AppId, slot: SlotId, generation: u32, now: Nanos) {
+    fn forget(&mut self, number: AppId, slot: SlotId, generation: Generation, now: Nanos) {
         let Some(app) = self.apps.get(number) else { return };
         let place = (app.region(), slot);
         if self.records.get(place).is_some_and(|record| record.generation == generation) {

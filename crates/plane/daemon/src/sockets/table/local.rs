@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use attach::FallbackReason;
-use base::{AppId, RegionId, SlotId};
+use base::{AppId, Generation, RegionId, SlotId};
 use rustix::io::Errno;
 use shm::sockets::{Entry, Side};
 use sys::eventfd::EventFd;
@@ -82,7 +82,7 @@ impl SocketTable {
         }
         let record = Record {
             app: context.member.app,
-            generation: 0,
+            generation: Generation(0),
             cookie: examined.cookie,
             inode: examined.inode,
             what: What::Local,
@@ -210,7 +210,7 @@ impl SocketTable {
             let End { app, region, .. } = local_pair.ends[1];
             for (slot, cookie) in local_pair.learn() {
                 let what = What::Local;
-                let record = Record { app, generation: 0, cookie, inode: 0, what };
+                let record = Record { app, generation: Generation(0), cookie, inode: 0, what };
                 if let Some(before) = self.records.remove((region, slot)) {
                     self.claimed.release(before);
                 }

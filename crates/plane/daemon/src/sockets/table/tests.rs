@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use attach::{
     Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, SocketsRequest,
 };
-use base::{AppId, SlotId};
+use base::{AppId, Generation, SlotId};
 use datapath::DetachReason;
 use shm::sockets::{Asks, Backlog, Entry, Kind, Side, SlotState};
 use sys::clock;
@@ -198,7 +198,8 @@ fn names_of_files_that_never_were_keep_no_application_that_has_no_process() {
     let (process, _) = place.attach("liar").expect("anybody may");
     let number = process.member.app();
     let what = What::Unsent;
-    let record = Record { app: number, generation: 1, cookie: u64::MAX, inode: 0, what };
+    let record =
+        Record { app: number, generation: Generation(1), cookie: u64::MAX, inode: 0, what };
     place.socket_table.records.insert((process.region, SlotId(3)), record);
     place.socket_table.leave(process.member, DetachReason::Died, clock::now());
     assert_eq!(place.socket_table.count(), 1, "somebody might hold that file");
@@ -566,7 +567,7 @@ fn a_connection_that_bears_a_listeners_cookie_does_not_pass_for_that_listener() 
     // What a program writes as the name of a connection that it has accepted is its own word.
     let cookie = sys::socket::cookie_of(listener.as_fd()).expect("every socket has one");
     let app = process.member.app;
-    let forged = Record { app, generation: 0, cookie, inode: 0, what: What::Stream };
+    let forged = Record { app, generation: Generation(0), cookie, inode: 0, what: What::Stream };
     table.records.insert((process.region, SlotId(0)), forged);
     assert!(table.is_anothers(address, 1000), "a program's word takes it from its user");
     assert!(!table.is_anothers(address, 0), "nobody is another than himself");

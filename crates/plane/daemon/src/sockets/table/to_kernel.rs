@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use base::AppId;
+use base::{AppId, Generation};
 use stack::Command;
 
 use super::super::budget::Budget;
@@ -56,7 +56,7 @@ pub(crate) trait Processes {
 struct Candidate {
     place: SlotKey,
     app: AppId,
-    generation: u32,
+    generation: Generation,
     cookie: u64,
     socket: OwnedFd,
     holders: Vec<u32>,
@@ -133,7 +133,7 @@ impl SocketTable {
     ) {
         let Some(app) = self.apps.get(number) else { return };
         let region = app.region();
-        let mut wanted: BTreeMap<u64, (SlotKey, u32)> = BTreeMap::new();
+        let mut wanted: BTreeMap<u64, (SlotKey, Generation)> = BTreeMap::new();
         let (mut deaf, mut local) = (0, 0);
         for (place, record) in self.records.of_region(region) {
             match record.what {

@@ -45,7 +45,7 @@ fn a_connection_that_is_handed_over_is_let_go_with_every_byte_and_its_peer_hears
 fn one_that_is_over_or_another_sockets_is_not_handed_over() {
     let (mut bench, app, flow, slot) = accepted();
     let number = app.streams.app;
-    let generation = app.streams.server.generation(slot).wrapping_add(1);
+    let generation = app.streams.server.generation(slot).next();
     let request = LetGoRequest::default();
     app.command_queue.command(&Command::HandOver { app: number, slot, generation, request });
     bench.turns(3);
