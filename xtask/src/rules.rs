@@ -210,6 +210,35 @@ pub(crate) fn fields_of(package: &str, name: &str) -> usize {
     row.map_or(MAX_FIELDS, |(.., fields)| *fields)
 }
 
+/// An id of `base`: no other crate has a type of that name, and where sockets are served nothing
+/// of its name is a bare number.
+pub(crate) struct Id {
+    pub(crate) name: &'static str,
+    /// A field or parameter as it was before there was the type.
+    pub(crate) bare: &'static str,
+}
+
+/// The ids that were several types or bare numbers once.
+pub(crate) const IDS: &[Id] = &[
+    Id { name: "AppId", bare: "app: u16" },
+    Id { name: "RegionId", bare: "region: u32" },
+    Id { name: "SlotId", bare: "slot: u32" },
+    Id { name: "Generation", bare: "generation: u32" },
+];
+
+/// Where the types of ids are declared.
+pub(crate) const IDS_AT: &str = "crates/core/base/";
+
+/// Where sockets are served and used. Messages are not among these places: what `attach` and
+/// `admin` send are numbers, and whoever gets one says which id it is.
+pub(crate) const SOCKETS_AT: &[&str] = &[
+    "crates/io/shm/src/sockets/",
+    "crates/plane/datapath/",
+    "crates/plane/stack/",
+    "crates/plane/daemon/",
+    "crates/programs/",
+];
+
 /// The file whose copy every pure crate carries.
 pub(crate) const PURE_CLIPPY: &str = "crates/core/base/clippy.toml";
 

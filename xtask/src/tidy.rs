@@ -3,6 +3,7 @@
 mod circles;
 mod files;
 mod finding;
+mod ids;
 mod packages;
 mod replaced;
 mod structs;
@@ -49,6 +50,7 @@ fn check(workspace: &Workspace, files: &[SourceFile]) -> Vec<Finding> {
         if file.path.ends_with(".rs") {
             let all_tests = test_files.contains(&file.path);
             words::check(file, all_tests, &mut findings);
+            ids::check(file, &mut findings);
         }
     }
     findings.sort_by(|a, b| (&a.file, a.line, a.rule).cmp(&(&b.file, b.line, b.rule)));

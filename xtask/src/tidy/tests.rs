@@ -364,3 +364,21 @@ fn a_file_of_tests_that_no_program_has_is_told() {
     assert_eq!(of("//! All.\n\nmod a;\n"), [""; 0]);
     assert_one(&of("//! All.\n\nmod aa;\n"), "crates/core/wire/tests/a.rs:1:", "`mod a;`");
 }
+
+#[test]
+fn an_id_is_one_type_and_no_bare_number_where_sockets_are_served() {
+    let second = file("crates/core/policy/src/id.rs", "//! A file.\npub struct AppId(pub u16);\n");
+    assert_one(&in_files(&[second]), "crates/core/policy/src/id.rs:2: [id]", "use that");
+    let bare = file("crates/plane/stack/src/x.rs", "//! A file.\nfn end(slot: u32) {}\n");
+    assert_one(&in_files(&[bare]), "crates/plane/stack/src/x.rs:2: [id]", "`base::SlotId`");
+    // Its home, what comes close, and what is sent in a message.
+    let sound = [
+        file("crates/core/base/src/id.rs", "//! A file.\npub struct AppId(pub u16);\n"),
+        file(
+            "crates/plane/stack/src/x.rs",
+            "//! A file.\nstruct AppIds; fn free_slot(slots: u32) {}\n",
+        ),
+        file("crates/plane/attach/src/x.rs", "//! A file.\npub struct Place { slot: u32 }\n"),
+    ];
+    assert_eq!(in_files(&sound), [""; 0]);
+}
