@@ -90,12 +90,12 @@ fn datagrams_are_echoed_by_an_accelerated_server_and_to_an_accelerated_client() 
 fn a_listener_that_was_passed_to_another_program_has_all_its_callers_there() {
     let accelerated = Accelerated::start();
     let host = accelerated.here().ipv4().to_string();
-    let door = accelerated.daemon().folder().join("door").display().to_string();
+    let socket = accelerated.daemon().folder().join("socket").display().to_string();
     let passing = script("passed_listener.py");
     for giver_ends in [false, true] {
-        let mut giver = accelerated.run(&[PYTHON, &passing, "give", &door, &host, "8000"]);
+        let mut giver = accelerated.run(&[PYTHON, &passing, "give", &socket, &host, "8000"]);
         giver.wait_until_it_says("listening");
-        let mut taker = accelerated.run(&[PYTHON, &passing, "take", &door, "4"]);
+        let mut taker = accelerated.run(&[PYTHON, &passing, "take", &socket, "4"]);
         taker.wait_until_it_says("taken");
         giver.wait_until_it_says("passed");
         let giver = if giver_ends {
@@ -112,7 +112,7 @@ fn a_listener_that_was_passed_to_another_program_has_all_its_callers_there() {
         }
         assert!(taker.succeed().ends_with("4 callers had their words back\n"));
         giver.map(Program::kill);
-        std::fs::remove_file(&door).expect("the giver has made it");
+        std::fs::remove_file(&socket).expect("the giver has made it");
     }
     accelerated.all_was_accelerated();
     accelerated.nothing_is_left();

@@ -1,11 +1,11 @@
 //! `calisto bench cores`: what granting and taking cores costs, and what is left for a batch job.
 //!
 //! One file per case. `realm.rs` is a dispatcher with its core allocator and the applications that
-//! it keeps, all in this process, `doorstep.rs` attaches a real client to it, `hands.rs` moves
-//! threads as the daemon does.
+//! it keeps, all in this process, `attached_client.rs` attaches a real client to it, `hands.rs`
+//! moves threads as the daemon does.
 
+mod attached_client;
 mod batch;
-mod doorstep;
 mod grant;
 mod hands;
 mod helper;

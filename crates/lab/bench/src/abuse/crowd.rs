@@ -94,12 +94,12 @@ pub(super) fn attaching(plan: &Plan, report: &mut Report<'_>) -> Result<(), Erro
         let mut spent = Duration::ZERO;
         let outcome = play(plan, stack, &mut served, &mut |_, is_over| {
             spent += length(plan);
-            let Some(door) = stack.attach_socket() else {
+            let Some(socket) = stack.attach_socket() else {
                 wait(length(plan), is_over);
                 return Ok(AttackCounts::default());
             };
             let until = || wait(length(plan), is_over);
-            as_nobody(|| besiege(&door, until))
+            as_nobody(|| attach_and_say_nothing(&socket, until))
         })?;
         if stack.daemon().is_some() {
             logs.push((stack.log_bytes()? - before) as f64 / 1024.0 / spent.as_secs_f64());
@@ -113,7 +113,7 @@ pub(super) fn attaching(plan: &Plan, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 /// Attaches and says nothing until `wait` has ended: connections, and those that were taken.
-fn besiege(door: &Path, wait: impl FnOnce()) -> AttackCounts {
+fn attach_and_say_nothing(socket: &Path, wait: impl FnOnce()) -> AttackCounts {
     let (is_over, tried, taken) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..ATTACHING {
@@ -126,7 +126,7 @@ fn besiege(door: &Path, wait: impl FnOnce()) -> AttackCounts {
                         features: 0,
                         token_before: None,
                     };
-                    let attached = Link::connect(door).and_then(|link| link.stream(&request));
+                    let attached = Link::connect(socket).and_then(|link| link.stream(&request));
                     taken.fetch_add(u64::from(attached.is_ok()), Ordering::Relaxed);
                 }
             });
@@ -136,7 +136,7 @@ fn besiege(door: &Path, wait: impl FnOnce()) -> AttackCounts {
             while !is_over.load(Ordering::Relaxed) {
                 for stranger in &mut strangers {
                     if stranger.as_ref().is_none_or(Link::is_closed) {
-                        *stranger = Link::connect(door).ok();
+                        *stranger = Link::connect(socket).ok();
                     }
                 }
                 std::thread::sleep(Duration::from_millis(1));

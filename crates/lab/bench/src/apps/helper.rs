@@ -61,7 +61,7 @@ pub(super) struct HelperArgs {
 }
 
 /// An attachment, without the library that keeps applications honest.
-struct CoreGrant {
+struct RawAttachment {
     link: Link,
     memory: PacketMemory,
     end: PacketEnd,
@@ -70,7 +70,7 @@ struct CoreGrant {
     mac: [u8; 6],
 }
 
-impl CoreGrant {
+impl RawAttachment {
     fn take(args: &HelperArgs) -> Result<Self, Error> {
         let (Some(socket), Some(listen)) = (&args.socket, args.listen) else {
             return Err("they are told by its parent").or_needs("options of a helper");
@@ -151,11 +151,11 @@ fn is_over() -> bool {
 
 /// Is a helper until it is told to stop; then prints what it did wrong, and how often.
 pub(super) fn run(kind: Kind, args: &HelperArgs, out: &mut dyn Write) -> Result<(), Error> {
-    let own = EventFd::new().or_needs("bell")?;
+    let own = EventFd::new().or_needs("eventfd")?;
     let (mut acts, mut greeted) = (0_u64, false);
     while !is_over() {
-        let mut core_grant = match CoreGrant::take(args) {
-            Ok(core_grant) => core_grant,
+        let mut attachment = match RawAttachment::take(args) {
+            Ok(attachment) => attachment,
             // What it held before is let go of in a moment.
             Err(_) if greeted => continue,
             Err(error) => return Err(error),
@@ -164,23 +164,23 @@ pub(super) fn run(kind: Kind, args: &HelperArgs, out: &mut dyn Write) -> Result<
             writeln!(out, "attached").and_then(|()| out.flush()).map_err(Error::Output)?;
             greeted = true;
         }
-        let forged = forged(args, core_grant.mac)?;
-        while core_grant.stays() {
+        let forged = forged(args, attachment.mac)?;
+        while attachment.stays() {
             match kind {
                 Kind::Mortal => std::thread::sleep(Duration::from_millis(20)),
                 Kind::Honest => {
                     for _ in 0..TURNS {
-                        core_grant.swallow();
+                        attachment.swallow();
                     }
                 }
-                Kind::Spoof => acts += spoof(&mut core_grant, &forged),
+                Kind::Spoof => acts += spoof(&mut attachment, &forged),
                 Kind::RingOwn => (0..TURNS).for_each(|_| own.ring()),
                 Kind::Ring => {
-                    (0..TURNS).for_each(|_| core_grant.daemon.ring());
+                    (0..TURNS).for_each(|_| attachment.daemon.ring());
                     acts += TURNS as u64;
                 }
-                Kind::Sleep => acts += pretend_to_sleep(&mut core_grant),
-                Kind::Garbage => acts += u64::from(write_garbage(&mut core_grant)),
+                Kind::Sleep => acts += pretend_to_sleep(&mut attachment),
+                Kind::Garbage => acts += u64::from(write_garbage(&mut attachment)),
             }
         }
     }
@@ -208,19 +208,19 @@ fn forged(args: &HelperArgs, mac: [u8; 6]) -> Result<Vec<u8>, Error> {
 }
 
 /// As many forged packets as its ring takes, many times.
-fn spoof(core_grant: &mut CoreGrant, packet: &[u8]) -> u64 {
+fn spoof(attachment: &mut RawAttachment, packet: &[u8]) -> u64 {
     let mut sent = 0;
     for _ in 0..TURNS {
-        while let Ok(Some(mut frame)) = core_grant.end.take() {
-            if !frame.fill(packet) || core_grant.end.send(frame).is_err() {
+        while let Ok(Some(mut frame)) = attachment.end.take() {
+            if !frame.fill(packet) || attachment.end.send(frame).is_err() {
                 return sent;
             }
             sent += 1;
         }
-        if core_grant.end.publish() {
-            core_grant.daemon.ring();
+        if attachment.end.publish() {
+            attachment.daemon.ring();
         }
-        if !core_grant.swallow() {
+        if !attachment.swallow() {
             return sent;
         }
     }
@@ -228,30 +228,30 @@ fn spoof(core_grant: &mut CoreGrant, packet: &[u8]) -> u64 {
 }
 
 /// Asks to be woken for each packet, and never sleeps; how often it was woken.
-fn pretend_to_sleep(core_grant: &mut CoreGrant) -> u64 {
+fn pretend_to_sleep(attachment: &mut RawAttachment) -> u64 {
     let mut woken = 0;
     for _ in 0..TURNS {
-        core_grant.end.arm();
-        if core_grant.end.has_next() && !core_grant.swallow() {
+        attachment.end.arm();
+        if attachment.end.has_next() && !attachment.swallow() {
             return woken;
         }
     }
     let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = rustix::io::read(&core_grant.pipe, &mut bytes) {
+    while let Ok(count @ 1..) = rustix::io::read(&attachment.pipe, &mut bytes) {
         woken += count as u64;
     }
     woken
 }
 
 /// Random words instead of messages, until it is thrown out; whether it was.
-fn write_garbage(core_grant: &mut CoreGrant) -> bool {
+fn write_garbage(attachment: &mut RawAttachment) -> bool {
     let mut random = SplitMix(SEED ^ u64::from(std::process::id()));
     let began = sys::clock::now();
-    while core_grant.memory.state() == 0 && sys::clock::now().since(began) < TIMEOUT {
-        core_grant.end.forge(std::array::from_fn(|_| random.next()));
-        core_grant.daemon.ring();
+    while attachment.memory.state() == 0 && sys::clock::now().since(began) < TIMEOUT {
+        attachment.end.forge(std::array::from_fn(|_| random.next()));
+        attachment.daemon.ring();
     }
-    core_grant.memory.state() != 0
+    attachment.memory.state() != 0
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use datapath::cores::CoreEvent;
 use policy::cores::Class;
 use sys::clock::{now, tsc};
 
-use super::doorstep::{self, Visitor};
+use super::attached_client::{self, AttachedClient};
 use super::hands::PinningHands;
 use super::realm::Realm;
 use crate::error::{Error, OrNeeds};
@@ -59,7 +59,7 @@ impl Waiter {
     /// A worker of an application of its own, with a guaranteed core.
     pub(super) fn start(realm: &mut Realm, wait_mode: WaitMode) -> Result<Self, Error> {
         let subject = realm.admit(Class::Latency, 1)?;
-        let Visitor { worker, app, peer } = doorstep::attach(&subject)?;
+        let AttachedClient { worker, app, peer } = attached_client::attach(&subject)?;
         let address = subject.destination.ok_or("a batch job").or_needs("destination")?;
         let words = Arc::new(Words::default());
         let theirs = Arc::clone(&words);

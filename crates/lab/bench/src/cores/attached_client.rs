@@ -16,7 +16,7 @@ use crate::place::ScratchDir;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client that is attached, with its only worker.
-pub(super) struct Visitor {
+pub(super) struct AttachedClient {
     pub(super) worker: Worker,
     pub(super) app: App,
     /// Closed, it ends the attachment.
@@ -24,7 +24,7 @@ pub(super) struct Visitor {
 }
 
 /// Attaches a client to what was made for it.
-pub(super) fn attach(subject: &Subject) -> Result<Visitor, Error> {
+pub(super) fn attach(subject: &Subject) -> Result<AttachedClient, Error> {
     let folder = ScratchDir::new("cores").or_needs("folder for a socket")?;
     let path = folder.path().join("apps.sock");
     let listener = AttachListener::bind(&path, 0o600).or_needs("socket to attach at")?;
@@ -38,7 +38,7 @@ pub(super) fn attach(subject: &Subject) -> Result<Visitor, Error> {
         let asked = asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (app, mut workers) = asked.or_needs("attachment")?;
         let worker = workers.pop().ok_or("it has no worker").or_needs("attachment")?;
-        Ok(Visitor { worker, app, peer: peer? })
+        Ok(AttachedClient { worker, app, peer: peer? })
     })
 }
 
