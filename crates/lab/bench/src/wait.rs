@@ -8,6 +8,7 @@ mod hiccup;
 mod idle;
 mod latency;
 mod queues;
+mod ready_queues;
 mod tax;
 mod throughput;
 

@@ -4,10 +4,11 @@
 use std::sync::Mutex;
 
 use base::Nanos;
-use shm::{Consumer, Producer, ReadyQueues, ring};
+use shm::{Consumer, Producer, ring};
 use sys::clock::{TscRate, now, tsc};
 
 use super::latency::{joined, quantile, undisturbed};
+use super::ready_queues::ReadyQueues;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, median};
