@@ -80,6 +80,9 @@ enum What {
         calisto bench load --case timing -j\n      one case, which needs no root, one object a line\n  \
         calisto bench load --case limit\n      between namespaces (root)")]
     Load(bench::generator::Args),
+    /// What a case makes of this program when it starts it once more.
+    #[command(hide = true)]
+    Helper(bench::Helper),
 }
 
 impl Bench {
@@ -99,6 +102,7 @@ impl Bench {
             What::Slice(args) => bench::slice::run(args, json, out),
             What::Sim(args) => bench::sim::run(args, json, out),
             What::Load(args) => bench::generator::run(args, json, out),
+            What::Helper(helper) => helper.run(out),
         }
         .map_err(Failure::new)
     }

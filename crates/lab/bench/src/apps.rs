@@ -2,12 +2,11 @@
 //! hostile one can do to its neighbours.
 //!
 //! One file per case. `tenants.rs` is applications and dispatcher on one thread, `harness.rs` a
-//! real daemon in a namespace, `helper.rs` a process that attaches to it.
+//! real daemon in a namespace, `neighbour.rs` a process that attaches to it.
 
 mod attach;
 mod dispatch;
 pub(crate) mod harness;
-mod helper;
 mod hostile;
 mod neighbour;
 mod stream;
@@ -17,7 +16,6 @@ use std::io::Write;
 
 use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
-use helper::HelperArgs;
 
 /// Settings of `calisto bench apps`.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,9 +27,6 @@ pub struct Args {
     /// How much of each.
     #[command(flatten)]
     pub size: Size<5>,
-
-    #[command(flatten)]
-    helper: HelperArgs,
 }
 
 static CASES: [Case; 3] = [
@@ -58,9 +53,6 @@ static CASES: [Case; 3] = [
 /// # Errors
 /// The figures could not be printed.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    if let Some(kind) = args.helper.kind {
-        return helper::run(kind, &args.helper, out);
-    }
     let plan = Plan::new(&args.size);
     cases::run("apps", &CASES, &args.cases, &plan, json, out)
 }

@@ -8,8 +8,6 @@ mod attached_client;
 mod batch;
 mod grant;
 mod hands;
-mod helper;
-pub(crate) mod process;
 mod realm;
 mod reclaim;
 mod roles;
@@ -21,7 +19,6 @@ use std::io::Write;
 
 use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
-use helper::HelperArgs;
 
 /// Settings of `calisto bench cores`.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,9 +30,6 @@ pub struct Args {
     /// How much of each.
     #[command(flatten)]
     pub size: Size<5>,
-
-    #[command(flatten)]
-    helper: HelperArgs,
 }
 
 static CASES: [Case; 5] = [
@@ -52,9 +46,6 @@ static CASES: [Case; 5] = [
 /// # Errors
 /// The figures could not be printed.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    if let Some(kind) = args.helper.kind {
-        return helper::run(kind, &args.helper);
-    }
     let plan = Plan::new(&args.size);
     cases::run("cores", &CASES, &args.cases, &plan, json, out)
 }

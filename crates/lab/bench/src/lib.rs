@@ -15,7 +15,6 @@ mod cases;
 /// `calisto bench cores`: what granting and taking cores costs.
 pub mod cores;
 mod echo_wire;
-mod ending;
 mod error;
 mod figure;
 mod flows;
@@ -28,9 +27,11 @@ pub mod outlive;
 mod place;
 #[cfg(test)]
 mod printed;
+mod process;
 mod programs;
 mod report;
 mod rig;
+mod running;
 /// `calisto bench sim`: how fast the simulator is.
 pub mod sim;
 /// `calisto bench slice`: what a slice forwards, and what others do on the same wires.
@@ -46,3 +47,6 @@ pub mod wait;
 
 pub use cases::Size;
 pub use error::Error;
+pub use helper::Helper;
+/// What `bench helper resident` prints.
+pub use steer::print_resident;

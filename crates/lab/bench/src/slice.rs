@@ -23,7 +23,6 @@ mod router;
 mod sink;
 mod table;
 mod tables;
-mod talker;
 mod tools;
 mod wires;
 mod works;

@@ -27,7 +27,6 @@ mod passthrough;
 pub(crate) mod priority;
 pub(crate) mod programs;
 mod redis;
-pub(crate) mod running;
 pub(crate) mod tested_stack;
 pub(crate) mod turns;
 pub(crate) mod witness;

@@ -21,13 +21,13 @@ use crate::error::Error;
 
 pub(crate) use echo::bare;
 pub(crate) use memory::resident_bytes;
-pub use memory::steady_state_allocations;
+pub use memory::{print_resident, steady_state_allocations};
 
 /// Settings of `calisto bench steer`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Cases to run; all of them when none is named.
-    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[RESIDENT]))]
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
     pub cases: Vec<String>,
 
     /// How much of each.
@@ -45,18 +45,12 @@ static CASES: [Case; 7] = [
     Case { name: "memory", help: "resident bytes and allocations", run: memory::run },
 ];
 
-/// The case that this program starts itself with, to be measured with nothing else in memory.
-const RESIDENT: &str = "resident";
-
 /// Runs the cases and prints their figures to `out`: with `json` one object a line, else a table a
 /// case.
 ///
 /// # Errors
 /// The figures could not be printed.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    if args.cases.iter().any(|name| name == RESIDENT) {
-        return memory::print_resident(out);
-    }
     let plan = Plan::new(&args.size);
     cases::run("steer", &CASES, &args.cases, &plan, json, out)
 }

@@ -1,9 +1,8 @@
 //! `calisto bench tcp`: what the TCP engine costs, and what Linux's and others cost.
 //!
-//! One file per case. `end.rs` is an engine with its rings behind a wire in memory, `helper.rs`
-//! what this program is when it starts itself to be measured; for real packets `harness.rs` starts
-//! the daemon, `kernel_server.rs` is what it is held against, and `kernel_client.rs` the client of
-//! both.
+//! One file per case. `end.rs` is an engine with its rings behind a wire in memory; for real
+//! packets `harness.rs` starts the daemon, `kernel_server.rs` is what it is held against, and
+//! `kernel_client.rs` the client of both.
 
 mod accept;
 mod bulk;
@@ -14,7 +13,6 @@ mod end;
 mod flood;
 mod flows;
 pub(crate) mod harness;
-mod helper;
 mod kernel_client;
 pub(crate) mod kernel_server;
 mod lean;
@@ -28,7 +26,8 @@ use std::io::Write;
 
 use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
-use helper::HelperArgs;
+
+pub(crate) use rpc::RpcKind;
 
 /// Settings of `calisto bench tcp`.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,9 +39,6 @@ pub struct Args {
     /// How much of each.
     #[command(flatten)]
     pub size: Size<5>,
-
-    #[command(flatten)]
-    helper: HelperArgs,
 }
 
 static CASES: [Case; 8] = [
@@ -62,9 +58,6 @@ static CASES: [Case; 8] = [
 /// # Errors
 /// The figures could not be printed.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    if let Some(kind) = args.helper.kind {
-        return helper::run(kind, &args.helper);
-    }
     let plan = Plan::new(&args.size);
     cases::run("tcp", &CASES, &args.cases, &plan, json, out)
 }

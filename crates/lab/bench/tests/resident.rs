@@ -1,13 +1,11 @@
 //! The largest data path fits in 64 MiB. A program of its own, so that nothing else is resident.
 
-use bench::Size;
-use bench::steer::{Args, run};
+use bench::print_resident;
 
 #[test]
 fn a_million_groups_and_4096_touched_frames_are_resident_in_less_than_64_mib() {
-    let args = Args { cases: vec!["resident".to_owned()], size: Size::default() };
     let mut out = Vec::new();
-    run(&args, false, &mut out).expect("everything can be made");
+    print_resident(&mut out).expect("everything can be made");
     let text = String::from_utf8(out).expect("text");
     let numbers = text.trim().strip_prefix("resident_bytes ").expect("two numbers follow");
     let (empty, full) = numbers.split_once(' ').expect("two numbers");

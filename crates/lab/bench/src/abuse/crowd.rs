@@ -15,9 +15,9 @@ use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::report::Report;
+use crate::running::Running;
 use crate::sockets::accelerated::Profile;
 use crate::sockets::programs::{Compiled, ECHO_ASK, EPOLL_ECHO};
-use crate::sockets::running::Running;
 use crate::sockets::turns::in_turns;
 
 /// A user without rights.

@@ -8,9 +8,9 @@ use testbed::{Exchange, Side};
 
 use crate::error::{Error, OrNeeds};
 use crate::place::ScratchDir;
+use crate::running::Running;
 use crate::sockets::accelerated::Profile;
 use crate::sockets::programs::{Compiled, PLAIN_SERVER, find};
-use crate::sockets::running::Running;
 use crate::sockets::tested_stack::TestedStack;
 
 /// Bytes of an answer that no window of an attacker takes at once.

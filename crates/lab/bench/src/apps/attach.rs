@@ -9,12 +9,12 @@ use calisto_client::{App, AttachOptions, Batch, Worker};
 use sys::clock::now;
 
 use super::harness::{Harness, Holdings};
-use super::helper::Kind;
 use super::neighbour::Neighbour;
 use super::stream::{Stream, connected};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
+use crate::helper::Conduct;
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 
@@ -123,7 +123,7 @@ fn come_and_go(
         let port = FIRST_PORT + (number % 10_000) as u16;
         if is_killed(number) {
             // Dropped, it is killed.
-            drop(Neighbour::start(harness, Kind::Mortal, port, plan.cpus.client)?);
+            drop(Neighbour::start(harness, Conduct::Mortal, port, plan.cpus.client)?);
         } else {
             on_cpu(plan.cpus.client, || attach(harness, port).map(drop))?;
         }

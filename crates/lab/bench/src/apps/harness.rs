@@ -3,15 +3,16 @@
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::Nanos;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use testbed::{Testbed, TestbedConfig};
 
 use crate::error::{Error, OrNeeds};
-use crate::place::{Cpus, ScratchDir, on_cpu};
+use crate::place::{Cpus, ScratchDir};
+use crate::process::Process;
 use crate::programs;
 
 /// How long it may take to start.
@@ -24,7 +25,7 @@ const LOG: &str = "daemon.log";
 /// A wire with a client's namespace at one end and the daemon at the other; everything is gone
 /// with this value.
 pub(crate) struct Harness {
-    daemon: Child,
+    daemon: Process,
     pub(crate) bed: Testbed,
     folder: ScratchDir,
 }
@@ -60,11 +61,9 @@ impl Harness {
     }
 
     /// Ends the daemon by a signal, and waits until it is gone.
-    pub(crate) fn end_by(&mut self, signal: Signal) -> Result<(), Error> {
-        let pid = i32::try_from(self.daemon.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or("it has no number").or_needs("process of calistod")?;
-        rustix::process::kill_process(pid, signal).or_needs("process of calistod")?;
-        self.daemon.wait().or_needs("process of calistod").map(drop)
+    pub(crate) fn end_by(&mut self, signal: Signal) {
+        self.daemon.signal(signal);
+        self.daemon.wait();
     }
 
     /// Starts another daemon in the place of one that has ended, with a log of its own.
@@ -80,7 +79,7 @@ impl Harness {
             if said.lines().any(|line| line.starts_with("ready: ")) {
                 return Ok(());
             }
-            let ended = self.daemon.try_wait().or_needs("running calistod")?.is_some();
+            let ended = self.daemon.ended()?.is_some();
             if ended || began.elapsed() > TIMEOUT {
                 return Err(format!("it says: {said}")).or_needs("running calistod");
             }
@@ -115,7 +114,7 @@ impl Harness {
 
     /// The daemon's process.
     pub(crate) fn pid(&self) -> u32 {
-        self.daemon.id()
+        self.daemon.pid()
     }
 
     /// The client's address.
@@ -125,7 +124,7 @@ impl Harness {
 
     /// CPU time of the daemon's loop so far.
     pub(crate) fn dispatcher_cpu_time(&self) -> Result<Nanos, Error> {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.daemon.id()));
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.daemon.pid()));
         for task in tasks.or_needs("look into /proc")?.flatten() {
             let read = |name: &str| std::fs::read_to_string(task.path().join(name));
             if read("comm").is_ok_and(|comm| comm.trim() == "dispatcher") {
@@ -162,27 +161,25 @@ impl Harness {
 
     /// What the daemon holds now.
     pub(crate) fn holdings(&self) -> Result<Holdings, Error> {
-        holdings(self.daemon.id())
+        holdings(self.daemon.pid())
     }
 }
 
 impl Drop for Harness {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
+        // Nothing that it would do in order is wanted any more.
+        self.daemon.kill();
     }
 }
 
 /// Starts a daemon with the configuration of `folder`, all of its threads on the server's CPU.
-fn spawn(bed: &Testbed, folder: &Path, cpus: Cpus) -> Result<Child, Error> {
+fn spawn(bed: &Testbed, folder: &Path, cpus: Cpus) -> Result<Process, Error> {
     let output = File::create(folder.join(LOG)).or_needs("log of calistod")?;
     let errors = output.try_clone().or_needs("log of calistod")?;
     let mut command = bed.server().command(programs::daemon()?);
     command.arg("--config").arg(folder.join(CONFIG)).stdin(Stdio::null());
     command.stdout(output).stderr(errors);
-    // A process inherits the CPU of the thread that starts it.
-    on_cpu(cpus.server, || command.spawn().or_needs("running calistod"))
+    Process::start(command, cpus.server)
 }
 
 /// What a process holds now, from /proc.
@@ -200,13 +197,6 @@ fn holdings(pid: u32) -> Result<Holdings, Error> {
         regions,
         resident_kib: resident.ok_or("there is no VmRSS").or_needs("look into /proc")?,
     })
-}
-
-/// This program, to be started again as somebody else.
-pub(super) fn ourselves() -> Result<Command, Error> {
-    let mut command = Command::new(programs::ourselves()?);
-    command.args(["bench", "apps"]).stdin(Stdio::null()).stdout(Stdio::piped());
-    Ok(command)
 }
 
 #[cfg(test)]

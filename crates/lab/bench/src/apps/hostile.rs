@@ -10,17 +10,16 @@ use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::{Arrival, Options, Pace};
 
 use super::harness::Harness;
-use super::helper::Kind;
 use super::neighbour::Neighbour;
 use super::stream::Stream;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
+use crate::helper::{Conduct, VICTIM_PORT};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 
-/// Where the victim listens, and its neighbour.
-pub(super) const VICTIM_PORT: u16 = 7;
+/// Where the victim's neighbour listens.
 const NEIGHBOUR_PORT: u16 = 8;
 
 /// Requests a second of the open loop.
@@ -37,9 +36,9 @@ const INTERVAL: Duration = Duration::from_micros(100);
 
 /// A way to be hostile.
 struct Hostility {
-    kind: Kind,
+    conduct: Conduct,
     /// What takes as much of their CPU and does nothing wrong.
-    baseline: Kind,
+    baseline: Conduct,
     /// Whether both are sent packets.
     is_sent_packets: bool,
     name: &'static str,
@@ -49,29 +48,29 @@ struct Hostility {
 
 const HOSTILITIES: [Hostility; 4] = [
     Hostility {
-        kind: Kind::Spoof,
-        baseline: Kind::Honest,
+        conduct: Conduct::Spoof,
+        baseline: Conduct::Honest,
         is_sent_packets: false,
         name: "spoofing",
         acts: "forged packets/s",
     },
     Hostility {
-        kind: Kind::Ring,
-        baseline: Kind::RingOwn,
+        conduct: Conduct::Ring,
+        baseline: Conduct::RingOwn,
         is_sent_packets: false,
         name: "wake storm",
         acts: "rings/s",
     },
     Hostility {
-        kind: Kind::Sleep,
-        baseline: Kind::Honest,
+        conduct: Conduct::Sleep,
+        baseline: Conduct::Honest,
         is_sent_packets: true,
         name: "sleep storm",
         acts: "wake-ups/s",
     },
     Hostility {
-        kind: Kind::Garbage,
-        baseline: Kind::RingOwn,
+        conduct: Conduct::Garbage,
+        baseline: Conduct::RingOwn,
         is_sent_packets: false,
         name: "garbage",
         acts: "times thrown out/s",
@@ -157,8 +156,8 @@ fn rounds(
             let turns = if round % 2 == 0 { [0, 1] } else { [1, 0] };
             for turn in turns {
                 unless_interrupted()?;
-                let kind = [hostility.baseline, hostility.kind][turn];
-                measure(plan, harness, kind, hostility.is_sent_packets, &mut seen[turn])?;
+                let conduct = [hostility.baseline, hostility.conduct][turn];
+                measure(plan, harness, conduct, hostility.is_sent_packets, &mut seen[turn])?;
                 if victim_is_gone() {
                     // Its own error says why.
                     return Ok(());
@@ -199,13 +198,13 @@ fn print(
 fn measure(
     plan: &Plan,
     harness: &Harness,
-    kind: Kind,
+    conduct: Conduct,
     is_sent_packets: bool,
     seen: &mut Seen,
 ) -> Result<(), Error> {
     let cpu = plan.cpus.client;
     let began = sys::clock::now();
-    let neighbour = Neighbour::start(harness, kind, NEIGHBOUR_PORT, cpu)?;
+    let neighbour = Neighbour::start(harness, conduct, NEIGHBOUR_PORT, cpu)?;
     let target = harness.address(NEIGHBOUR_PORT);
     let [closed, open] = on_cpu(cpu, || {
         // Threads inherit it: what the client measures is not its waiting for a CPU that the

@@ -9,13 +9,13 @@ use base::Nanos;
 use load::{Arrival, Pace};
 
 use self::server::{FLOWS, Server, Site};
-use super::helper::Kind;
-use super::process::{Process, as_helper, cpu_time, idle_time};
 use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
+use crate::helper::{self, Kind};
 use crate::place::{Cpus, ScratchDir, on_cpu};
+use crate::process::{Process, cpu_time, idle_time};
 use crate::programs;
 use crate::report::Report;
 
@@ -188,7 +188,8 @@ fn print(
 
 /// A batch job, and how far it has come.
 struct Job {
-    process: Process,
+    _process: Process,
+    pid: u32,
     progress: PathBuf,
     _folder: ScratchDir,
 }
@@ -199,19 +200,20 @@ impl Job {
         let folder = ScratchDir::new("batch").or_needs("folder for the progress")?;
         let progress = folder.path().join("progress");
         let program = programs::ourselves()?;
-        let (mut command, kind, cpu) = match harness {
+        let kind = Kind::Multiply { progress: progress.clone(), nice: harness.is_none() };
+        let (mut command, cpu) = match harness {
             Some(harness) => {
                 let mut command = Command::new(programs::command()?);
                 command.args(["run", "--batch", "--cores", "1", "--socket"]).arg(harness.socket());
                 command.arg("--").arg(program);
                 // The runner is on nobody's core.
-                (command, Kind::Multiply, cpus.client)
+                (command, cpus.client)
             }
-            None => (Command::new(program), Kind::NiceMultiply, cpus.server),
+            None => (Command::new(program), cpus.server),
         };
-        command.args(as_helper(kind)).arg("--helper-progress").arg(&progress);
-        let process = Process::start(command, cpu)?;
-        Ok(Self { process, progress, _folder: folder })
+        command.args(kind.words());
+        let (process, pid) = helper::start(command, cpu)?;
+        Ok(Self { _process: process, pid, progress, _folder: folder })
     }
 
     /// Products that it has made.
@@ -290,7 +292,7 @@ fn span_of_load(plan: &Plan, server: &Server, job: Option<&Job>, rate: f64) -> R
     let pace = Pace::Open { arrival: Arrival::Poisson, rate };
     let length = Nanos::from_millis(plan.pick(400, 300));
     let times = || {
-        let job_time = job.map_or(Ok(Nanos::ZERO), |job| cpu_time(job.process.pid))?;
+        let job_time = job.map_or(Ok(Nanos::ZERO), |job| cpu_time(job.pid))?;
         Ok([sys::clock::now(), server.cpu_time()?, job_time, idle_time(cpu)?])
     };
     let products = || job.map_or(Ok(0), Job::products);

@@ -7,8 +7,7 @@ use super::*;
 use crate::printed::{self, find, needs_two_cpus, smallest};
 
 fn figures(case: &str) -> Vec<Value> {
-    let args =
-        Args { cases: vec![case.to_owned()], size: smallest(), helper: HelperArgs::default() };
+    let args = Args { cases: vec![case.to_owned()], size: smallest() };
     printed::figures(|out| run(&args, true, out))
 }
 

@@ -15,11 +15,11 @@ use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::flows::SplitMix;
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
+use crate::running::Running;
 use crate::sockets::accelerated::{Accelerated, Profile};
 use crate::sockets::client::connected;
 use crate::sockets::connections::MEMORY;
 use crate::sockets::programs::{Compiled, EPOLL_ECHO};
-use crate::sockets::running::Running;
 use crate::sockets::witness::Carried;
 
 /// Where the echo listens.
@@ -82,7 +82,7 @@ pub(super) fn play(way: Way, plan: &Plan, report: &mut Report<'_>) -> Result<(),
         let end = |moments: &Moments, accelerated: &mut Accelerated| {
             let began = now();
             moments.ended_at.store(began.0, Ordering::Release);
-            accelerated.harness.end_by(way.signal())?;
+            accelerated.harness.end_by(way.signal());
             let given = await_word(way, accelerated)?;
             let stand_at = now();
             moments.stand_at.store(stand_at.0, Ordering::Release);

@@ -8,8 +8,8 @@ use super::tools::Tools;
 use super::wires::{IN, OUT, Wires};
 use crate::error::Error;
 use crate::place::Cpus;
+use crate::running::Running;
 use crate::sockets::programs::{Compiled, find};
-use crate::sockets::running::Running;
 
 /// The programs that forward end by themselves after this, whatever becomes of us.
 const LONGEST_MILLIS: &str = "60000";

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use super::talker::Talker;
+use rustix::process::Signal;
+
 use super::tools::Tools;
 use super::wires::{DESTINATION, DESTINATION_BITS, IN, INNER_MACS, SINK_MAC, Wires, mac_text};
 use crate::error::{Error, OrNeeds};
+use crate::process::Process;
 
 /// It ends by itself after this, whatever becomes of us.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -20,7 +22,7 @@ pub(super) struct Traffic {
 }
 
 /// The generator, under way. Ended when dropped.
-pub(super) struct Generator(Talker);
+pub(super) struct Generator(Process);
 
 impl Generator {
     /// Sends `traffic` into the first wire: `to_router`, to the forwarder's link address, as a
@@ -43,11 +45,9 @@ impl Generator {
         // Zero is the program's word for "as it can".
         command.arg((rate.unwrap_or(0.0).round() as u64).to_string());
         command.arg(LONGEST.as_millis().to_string());
-        let mut talker = Talker::start(command, cpu)?;
-        match talker.line()?.as_str() {
-            "ready" => Ok(Self(talker)),
-            said => Err(format!("it says {said:?}")).or_needs("generator that is ready"),
-        }
+        let mut process = Process::talk(command, cpu)?;
+        process.heard("ready")?;
+        Ok(Self(process))
     }
 
     /// An error if it has ended.
@@ -57,7 +57,7 @@ impl Generator {
 
     /// Ends it; how many millions of packets a second it has sent.
     pub(super) fn end(mut self) -> Result<f64, Error> {
-        self.0.ask_to_end();
+        self.0.signal(Signal::TERM);
         let line = self.0.line()?;
         mpps_in(&line).ok_or(format!("it says {line:?}")).or_needs("count of the generator")
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::talker::Talker;
 use super::tools::Tools;
 use super::wires::{OUT, Wires};
 use crate::error::{Error, OrNeeds};
+use crate::process::Process;
 
 /// What came by in a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,18 +24,16 @@ impl Window {
 }
 
 /// Ended when dropped, and its program in the kernel with it.
-pub(super) struct Sink(Talker);
+pub(super) struct Sink(Process);
 
 impl Sink {
     /// Takes what comes by the second wire, from now on.
     pub(super) fn start(tools: &Tools, wires: &Wires, cpu: usize) -> Result<Self, Error> {
         let mut command = wires.outer().command(tools.xdp.path());
         command.args(["drop", OUT]);
-        let mut talker = Talker::start(command, cpu)?;
-        match talker.line()?.as_str() {
-            "ready" => Ok(Self(talker)),
-            said => Err(format!("it says {said:?}")).or_needs("sink that is ready"),
-        }
+        let mut process = Process::talk(command, cpu)?;
+        process.heard("ready")?;
+        Ok(Self(process))
     }
 
     /// Counts for that time.

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::running::Running;
 use super::tested_stack::TestedStack;
 use super::turns::{Strangers, quietly};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::place::on_cpu;
+use crate::running::Running;
 
 /// Seconds after which a client is ended: its server does not answer.
 const LIMIT: &str = "60";

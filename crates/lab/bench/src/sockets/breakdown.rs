@@ -13,7 +13,6 @@ use super::dialogue::Dialogue;
 use super::echo::{self, PORT};
 use super::instructions;
 use super::programs::{Compiled, EPOLL_ECHO, find};
-use super::running::Running;
 use super::tested_stack::{Offloads, TestedStack};
 use super::turns::in_turns;
 use crate::cases::Plan;
@@ -21,6 +20,7 @@ use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, median};
 use crate::place::{Cpus, ScratchDir, on_cpu};
 use crate::report::Report;
+use crate::running::Running;
 
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
 

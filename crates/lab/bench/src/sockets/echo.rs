@@ -7,7 +7,6 @@ use super::client::{Answers, Clients};
 use super::dialogue::{Dialogue, ECHO_BYTES};
 use super::offered::offer;
 use super::programs::{Compiled, EPOLL_ECHO};
-use super::running::Running;
 use super::tested_stack::{Offloads, TestedStack};
 use super::turns::{Strangers, in_turns, print_strangers, quietly};
 use crate::cases::Plan;
@@ -15,6 +14,7 @@ use crate::error::Error;
 use crate::figure::{Figure, Target, median};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
+use crate::running::Running;
 
 /// Where it listens.
 pub(super) const PORT: u16 = 7000;

@@ -7,7 +7,6 @@ use super::client::Clients;
 use super::contest::{Metric, Round, TestedStacks};
 use super::dialogue::Dialogue;
 use super::programs::find;
-use super::running::Running;
 use super::tested_stack::TestedStack;
 use super::turns::quietly;
 use crate::cases::Plan;
@@ -15,6 +14,7 @@ use crate::error::Error;
 use crate::figure::Target;
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
+use crate::running::Running;
 
 /// Where it listens.
 pub(super) const PORT: u16 = 7002;

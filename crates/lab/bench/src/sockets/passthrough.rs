@@ -1,8 +1,6 @@
 //! What a call costs more that has nothing to do with us: reads of one byte of /dev/zero.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use super::accelerated::Profile;
 use super::programs::{Compiled, READ_ZERO};
@@ -11,7 +9,7 @@ use super::turns::in_turns;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
-use crate::place::on_cpu;
+use crate::process::Process;
 use crate::report::Report;
 
 const PORT: u16 = 7005;
@@ -51,21 +49,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 /// The program, waiting for a line; ended when dropped.
-struct Reader {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
+struct Reader(Process);
 
 impl Reader {
     fn start(tested_stack: &TestedStack, program: &Path, cpu: usize) -> Result<Self, Error> {
         let mut command = tested_stack.command(Profile::Latency, program)?;
         command.args([tested_stack.address(PORT).ip().to_string(), PORT.to_string()]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = on_cpu(cpu, || command.spawn().or_needs("program that reads"))?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (input, output) = pipes.ok_or("it has no pipes").or_needs("program that reads")?;
-        let mut reader = Self { child, input, output: BufReader::new(output) };
+        let mut reader = Self(Process::talk(command, cpu)?);
         // The first one finds everything cold.
         reader.once()?;
         Ok(reader)
@@ -73,7 +63,7 @@ impl Reader {
 
     /// Whether our library is mapped into it.
     fn is_interposed(&self) -> Result<bool, Error> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id()));
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.0.pid()));
         Ok(maps.or_needs("look into /proc")?.contains("libcalisto_preload"))
     }
 
@@ -87,17 +77,8 @@ impl Reader {
     }
 
     fn once(&mut self) -> Result<f64, Error> {
-        self.input.write_all(b"\n").or_needs("program that reads")?;
-        let mut line = String::new();
-        self.output.read_line(&mut line).or_needs("program that reads")?;
-        line.trim().parse().map_err(|_| format!("it says {line:?}")).or_needs("program that reads")
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.say("")?;
+        let line = self.0.line()?;
+        line.parse().map_err(|_| format!("it says {line:?}")).or_needs("program that reads")
     }
 }

@@ -12,13 +12,13 @@ use sys::ethtool::{self, Offload};
 use testbed::{Side, Testbed, TestbedConfig};
 
 use super::accelerated::{Accelerated, Profile};
-use super::running::Running;
 use super::witness::Carried;
 use crate::apps::harness::{Harness, Holdings};
 use crate::cases::Plan;
-use crate::cores::process::cpu_time;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::place::Cpus;
+use crate::process::cpu_time;
+use crate::running::Running;
 use crate::tcp::harness::set;
 
 /// How long a server may take to be ready.

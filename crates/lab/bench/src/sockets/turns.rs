@@ -3,14 +3,14 @@
 use base::Nanos;
 use sys::clock::now;
 
-use super::running::Running;
 use super::tested_stack::TestedStack;
 use crate::cases::Plan;
-use crate::cores::process::{cpu_time as cpu_time_of, idle_time};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::Figure;
 use crate::place::{Cpus, cpu_time};
+use crate::process::{cpu_time as cpu_time_of, idle_time};
 use crate::report::Report;
+use crate::running::Running;
 
 /// A span in which processes that are not ours had more of a CPU than this is measured again, so
 /// often in all; the quietest counts.

@@ -8,10 +8,11 @@ use datapath::Sink;
 use sys::clock::now;
 use sys::counting_alloc::{process_allocations, thread_allocations};
 
-use super::{Plan, RESIDENT};
+use super::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED};
+use crate::helper::Kind;
 use crate::programs;
 use crate::report::Report;
 use crate::rig::{Rig, RigConfig, policy, spawn};
@@ -51,10 +52,10 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     })
 }
 
-/// Starts this program with the hidden case, which prints two numbers.
+/// Starts this program once more, which prints two numbers.
 fn resident_of_child() -> Result<(f64, f64), Error> {
     let mut child = Command::new(programs::ourselves()?);
-    child.args(["bench", "steer", "--case", RESIDENT]).stdin(Stdio::null());
+    child.args(Kind::Resident.words()).stdin(Stdio::null());
     let output = child.output().or_needs("second process of this program")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let numbers = text.lines().find_map(|line| {
@@ -67,8 +68,11 @@ fn resident_of_child() -> Result<(f64, f64), Error> {
     Ok((empty / MIB, full / MIB))
 }
 
-/// The hidden case: makes everything in this process and prints what was and is resident.
-pub(super) fn print_resident(out: &mut dyn Write) -> Result<(), Error> {
+/// Makes everything in this process and prints what was and is resident.
+///
+/// # Errors
+/// The data path could not be made, or the numbers not printed.
+pub fn print_resident(out: &mut dyn Write) -> Result<(), Error> {
     let empty = resident_bytes()?;
     let mut rig = Rig::new(&RigConfig { chunk_bytes: 4096, ..largest() })?;
     let mut workers = Vec::new();

@@ -1,14 +1,13 @@
 //! DPDK's testpmd forwarding between two null devices: packets that nobody ever touches.
 
-use std::io::{BufReader, Read};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 use std::time::Duration;
 
 use base::Nanos;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::place::Cpus;
+use crate::running::Running;
 
 /// How long it may take to start and to end.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,37 +26,13 @@ pub(super) fn run(cpus: Cpus, length: Duration) -> Result<f64, String> {
     command.args(["--forward-mode=io", "--nb-cores=1", "--total-num-mbufs=16384"]);
     // Not interactive, and quiet until it is told to stop.
     command.args(["--stats-period", "600"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let child = command.spawn();
-    let child = child.map_err(|error| format!("absent (apt-get install dpdk-dev): {error}"))?;
-    let mut running = Running(child);
-    let result = measure(&mut running, length);
-    drop(running);
-    result
+    let mut testpmd = Running::start(command, client)
+        .map_err(|error| format!("absent (apt-get install dpdk-dev): {error}"))?;
+    measure(&mut testpmd, length)
 }
 
-/// Ended when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn measure(running: &mut Running, length: Duration) -> Result<f64, String> {
-    let pid = running.0.id();
-    let output = running.0.stdout.take().ok_or("testpmd has no output")?;
-    // It writes little before it ends, and all of that must be read for it to go on.
-    let (sender, lines) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = BufReader::new(output).read_to_string(&mut text);
-        // Nobody listens any more when the caller has given up.
-        let _ = sender.send(read.map(|_| text));
-    });
+fn measure(testpmd: &mut Running, length: Duration) -> Result<f64, String> {
+    let pid = testpmd.pid();
     let began = sys::clock::now();
     while forwarding_time(pid).is_none_or(|time| time < Nanos::from_millis(5)) {
         if sys::clock::now().since(began) > Nanos::from(TIMEOUT) {
@@ -66,25 +41,22 @@ fn measure(running: &mut Running, length: Duration) -> Result<f64, String> {
         std::thread::sleep(Duration::from_millis(2));
     }
     std::thread::sleep(length);
-    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("its id is not one")?;
-    rustix::process::kill_process(raw, Signal::INT).map_err(|errno| errno.to_string())?;
+    testpmd.signal(Signal::INT);
     // It forwards on until it looks at its flag, up to a second later, and counts on: what its
     // thread spent is known only when the thread is gone.
     let mut spent = Nanos::ZERO;
     let asked = sys::clock::now();
-    let text = loop {
+    while !testpmd.has_ended().map_err(|error| error.to_string())? {
         spent = forwarding_time(pid).map_or(spent, |time| time.max(spent));
-        match lines.recv_timeout(Duration::from_millis(1)) {
-            Ok(text) => break text.map_err(|error| error.to_string())?,
-            Err(_) if sys::clock::now().since(asked) > Nanos::from(TIMEOUT) => {
-                return Err("testpmd does not end".to_owned());
-            }
-            Err(_) => {}
+        if sys::clock::now().since(asked) > Nanos::from(TIMEOUT) {
+            return Err("testpmd does not end".to_owned());
         }
-    };
+        std::thread::sleep(Duration::from_millis(1));
+    }
     if spent == Nanos::ZERO {
         return Err("testpmd has ended by itself".to_owned());
     }
+    let text = testpmd.log();
     let packets = accumulated(&text).ok_or_else(|| format!("testpmd says no total: {text}"))?;
     Ok(packets as f64 / spent.as_secs_f64())
 }

@@ -4,19 +4,19 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::helper::Kind;
+use super::rpc::RpcKind;
 use crate::error::{Error, OrNeeds};
-use crate::helper::word;
+use crate::helper::Kind;
 use crate::place::ScratchDir;
 use crate::programs;
 
-/// Instructions that `function`, and what it calls, takes of a helper with `rounds` requests. The
+/// Instructions that `function`, and what it calls, takes of a helper with `requests` requests. The
 /// function's name must be part of no other's.
-pub(super) fn instructions(kind: Kind, rounds: u64, function: &str) -> Result<u64, Error> {
+pub(super) fn instructions(kind: RpcKind, requests: u64, function: &str) -> Result<u64, Error> {
     let scratch = ScratchDir::new("callgrind").or_needs("place for callgrind's output")?;
     let output = scratch.path().join("callgrind.out");
     let mut command = callgrind(&output, function)?;
-    command.args(["bench", "tcp", "--helper", &word(kind), "--helper-rounds", &rounds.to_string()]);
+    command.args(Kind::Rpc { kind, requests }.words());
     let ended = command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::needs("valgrind")(&"install it to count instructions"),
         _ => Error::needs("valgrind")(&error),

@@ -1,6 +1,6 @@
 //! Two hosts with `calisto wire` between them: Linux at one end, the daemon and Linux at the other.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use testbed::{Side, Testbed, TestbedConfig};
@@ -8,9 +8,9 @@ use testbed::{Side, Testbed, TestbedConfig};
 use super::harness::serve;
 use super::kernel_server::Service;
 use crate::apps::harness::Harness;
-use crate::ending::end;
 use crate::error::{Error, OrNeeds};
-use crate::place::{Cpus, on_cpu};
+use crate::place::Cpus;
+use crate::process::Process;
 use crate::programs;
 
 /// Longer than any measurement: the wire ends by itself when nobody is left to end it.
@@ -54,7 +54,7 @@ impl Line {
         command.args(["wire", "xdp:veth0,take=all", "xdp:inner0,take=all", "--json"]);
         command.args(["--seconds", SECONDS_MAX]).args(options);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Ok(Wire(Some(on_cpu(self.cpu, || command.spawn().or_needs("running wire"))?)))
+        Ok(Wire(Process::start(command, self.cpu)?))
     }
 }
 
@@ -68,23 +68,13 @@ fn ip(side: &Side, arguments: &str) -> Result<(), Error> {
 }
 
 /// A wire, gone when dropped.
-pub(super) struct Wire(Option<Child>);
+pub(super) struct Wire(Process);
 
 impl Wire {
     /// Ends it; what happened on the way from the servers to the client.
     pub(super) fn end(mut self) -> Result<Value, Error> {
-        let mut child = self.0.take().ok_or("it has ended").or_needs("running wire")?;
-        end(&mut child);
-        let output = child.wait_with_output().or_needs("words of the wire")?;
-        let said: Value = serde_json::from_slice(&output.stdout).or_needs("words of the wire")?;
+        self.0.end();
+        let said: Value = serde_json::from_str(&self.0.rest()?).or_needs("words of the wire")?;
         Ok(said["b_to_a"].clone())
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            end(child);
-        }
     }
 }

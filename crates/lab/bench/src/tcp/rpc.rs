@@ -3,6 +3,7 @@
 //! The client is our engine in every conversation, so that all servers get the same segments.
 
 use base::{BURST, Nanos};
+use clap::ValueEnum;
 use smoltcp::socket::tcp::CongestionControl;
 use tcp::{Config, Counters, Event};
 use wire::Toeplitz;
@@ -10,7 +11,6 @@ use wire::Toeplitz;
 use super::callgrind::instructions;
 use super::end::{End, EndConfig, Packet, REQUEST_BYTES, key_of};
 use super::flows::{self, BATCH_COUNTED};
-use super::helper::Kind;
 use super::lean::COUNTED;
 use super::smoltcp_server::SmoltcpServer;
 use crate::cases::Plan;
@@ -30,8 +30,23 @@ const STEP: Nanos = Nanos::from_micros(20);
 /// Rounds in which the connection comes to stand.
 const HANDSHAKE: u64 = 4;
 
+/// To whom the requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RpcKind {
+    /// The engine.
+    Rpc,
+    /// The engine, in batches.
+    RpcBatch,
+    /// The engine, in packets with IPv4 headers.
+    RpcIpv4,
+    /// smoltcp, with the same congestion control.
+    RpcSmoltcp,
+    /// smoltcp without congestion control.
+    RpcSmoltcpPlain,
+}
+
 /// What the server's engine had counted after the handshake and at the end; nothing of smoltcp's.
-pub(super) type Counted = Option<(Counters, Counters)>;
+pub(crate) type Counted = Option<(Counters, Counters)>;
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let requests = plan.pick(100_000, 5_000);
@@ -49,7 +64,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     report.progress(format_args!("{requests} requests without a loss"));
-    let counted = converse_as(Kind::Rpc, requests)?;
+    let counted = RpcKind::Rpc.converse(requests)?;
     if let Some((before, after)) = counted {
         let received = after.received - before.received;
         let fast = (after.fast - before.fast) as f64 / received.max(1) as f64;
@@ -59,19 +74,19 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let out = Figure::new("segments out per request in", "", &[sent]);
         report.figure(out.target(Target::AtMost(1.0)))?;
     }
-    let counted = |report: &Report<'_>, kind: Kind, function: &str| {
+    let counted = |report: &Report<'_>, kind: RpcKind, function: &str| {
         crate::error::unless_interrupted()?;
         report.progress(format_args!("{} under callgrind", word(kind)));
         per_round(plan, kind, function)
     };
-    let batched = counted(report, Kind::RpcBatch, COUNTED)?;
+    let batched = counted(report, RpcKind::RpcBatch, COUNTED)?;
     let name = format!("engine's own work, batches of {BATCH_COUNTED}");
     report.figure(Figure::new(name, UNIT, &[batched]).target(Target::AtMost(1200.0)))?;
-    let engine = counted(report, Kind::Rpc, "engine_alone_serves")?;
+    let engine = counted(report, RpcKind::Rpc, "engine_alone_serves")?;
     report.figure(Figure::new("engine and application, one at a time", UNIT, &[engine]))?;
-    let ours = counted(report, Kind::RpcIpv4, "engine_with_ipv4_serves")?;
-    let theirs = counted(report, Kind::RpcSmoltcp, "smoltcp_serves")?;
-    let plain = counted(report, Kind::RpcSmoltcpPlain, "smoltcp_serves")?;
+    let ours = counted(report, RpcKind::RpcIpv4, "engine_with_ipv4_serves")?;
+    let theirs = counted(report, RpcKind::RpcSmoltcp, "smoltcp_serves")?;
+    let plain = counted(report, RpcKind::RpcSmoltcpPlain, "smoltcp_serves")?;
     // Three times fewer is a third.
     let figure = Figure::new("… with IPv4 and flow hash", UNIT, &[ours])
         .against("smoltcp", &[ours], &[theirs])
@@ -82,7 +97,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 /// Instructions for one round more: start and handshake are in both runs.
-fn per_round(plan: &Plan, kind: Kind, function: &str) -> Result<f64, Error> {
+fn per_round(plan: &Plan, kind: RpcKind, function: &str) -> Result<f64, Error> {
     // Whole chunks of batches.
     let (few, many) = plan.pick((1_024, 11_264), (512, 1_024));
     let fewer = instructions(kind, few, function)?;
@@ -90,14 +105,16 @@ fn per_round(plan: &Plan, kind: Kind, function: &str) -> Result<f64, Error> {
     Ok(more.saturating_sub(fewer) as f64 / (many - few) as f64)
 }
 
-/// A conversation with the server of that kind in which every request is answered.
-pub(super) fn converse_as(kind: Kind, requests: u64) -> Result<Counted, Error> {
-    match kind {
-        Kind::RpcBatch => flows::converse(requests).map(|()| None),
-        Kind::Rpc => converse(&mut Alone::new(false)?, requests),
-        Kind::RpcIpv4 => converse(&mut WithIpv4::new()?, requests),
-        Kind::RpcSmoltcp => converse(&mut smoltcp(CongestionControl::Cubic)?, requests),
-        Kind::RpcSmoltcpPlain => converse(&mut smoltcp(CongestionControl::None)?, requests),
+impl RpcKind {
+    /// A conversation with that server in which every request is answered.
+    pub(crate) fn converse(self, requests: u64) -> Result<Counted, Error> {
+        match self {
+            Self::RpcBatch => flows::converse(requests).map(|()| None),
+            Self::Rpc => converse(&mut Alone::new(false)?, requests),
+            Self::RpcIpv4 => converse(&mut WithIpv4::new()?, requests),
+            Self::RpcSmoltcp => converse(&mut smoltcp(CongestionControl::Cubic)?, requests),
+            Self::RpcSmoltcpPlain => converse(&mut smoltcp(CongestionControl::None)?, requests),
+        }
     }
 }
 

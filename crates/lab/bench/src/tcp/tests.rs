@@ -5,19 +5,17 @@ use serde_json::Value;
 
 use super::*;
 use crate::printed::{self, find, smallest, value};
-use helper::Kind;
 
 fn figures(case: &str) -> Vec<Value> {
-    let args =
-        Args { cases: vec![case.to_owned()], size: smallest(), helper: HelperArgs::default() };
+    let args = Args { cases: vec![case.to_owned()], size: smallest() };
     printed::figures(|out| run(&args, true, out))
 }
 
 #[test]
 fn every_server_answers_every_request_of_the_same_client() {
-    for kind in [Kind::Rpc, Kind::RpcIpv4, Kind::RpcSmoltcp, Kind::RpcSmoltcpPlain] {
-        let counted = rpc::converse_as(kind, 200).expect("nothing is lost in memory");
-        assert_eq!(counted.is_some(), matches!(kind, Kind::Rpc | Kind::RpcIpv4), "{kind:?}");
+    for kind in [RpcKind::Rpc, RpcKind::RpcIpv4, RpcKind::RpcSmoltcp, RpcKind::RpcSmoltcpPlain] {
+        let counted = kind.converse(200).expect("nothing is lost in memory");
+        assert_eq!(counted.is_some(), matches!(kind, RpcKind::Rpc | RpcKind::RpcIpv4), "{kind:?}");
     }
 }
 

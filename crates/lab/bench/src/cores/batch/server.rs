@@ -1,11 +1,11 @@
 //! The server whose tail is watched while a batch job takes what it leaves.
 
-use super::super::helper::Kind;
-use super::super::process::{Process, as_helper, cpu_time};
 use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
+use crate::helper::{self, Kind};
 use crate::place::Cpus;
+use crate::process::{Process, cpu_time};
 use crate::programs;
 use base::Nanos;
 use load::transport::kernel::{KernelConfig, KernelUdp};
@@ -22,7 +22,8 @@ pub(super) const FLOWS: u32 = 16;
 /// Where requests go, and who answers them.
 pub(super) struct Server {
     /// First, because it is attached to the daemon.
-    pub(super) process: Process,
+    _process: Process,
+    pid: u32,
     pub(super) place: Site,
 }
 
@@ -41,19 +42,18 @@ impl Server {
                     &format!("[cores]\nset = [{}]\n{cores}", cpus.server),
                 )?;
                 let mut command = Command::new(program);
-                command.args(as_helper(Kind::Echo)).arg("--helper-socket").arg(harness.socket());
-                command.arg("--helper-listen").arg(harness.address(PORT).to_string());
-                let process = Process::start(command, cpus.server)?;
-                Ok(Self { process, place: Site::Harness(harness) })
+                let (socket, listen) = (harness.socket(), harness.address(PORT));
+                command.args(Kind::Echo { socket, listen }.words());
+                let (process, pid) = helper::start(command, cpus.server)?;
+                Ok(Self { _process: process, pid, place: Site::Harness(harness) })
             }
             None => {
                 let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
                 let mut command = bed.server().command(program);
-                let address = SocketAddr::from((bed.server().ipv4(), PORT));
-                command.args(as_helper(Kind::KernelEcho));
-                command.arg("--helper-listen").arg(address.to_string());
-                let process = Process::start(command, cpus.server)?;
-                Ok(Self { process, place: Site::Bed(bed) })
+                let listen = SocketAddr::from((bed.server().ipv4(), PORT));
+                command.args(Kind::KernelEcho { listen }.words());
+                let (process, pid) = helper::start(command, cpus.server)?;
+                Ok(Self { _process: process, pid, place: Site::Bed(bed) })
             }
         }
     }
@@ -71,7 +71,7 @@ impl Server {
             Site::Harness(harness) => cpu_time(harness.pid())?,
             Site::Bed(_) => Nanos::ZERO,
         };
-        Ok(daemon + cpu_time(self.process.pid)?)
+        Ok(daemon + cpu_time(self.pid)?)
     }
 
     pub(super) fn load(

@@ -1,21 +1,21 @@
 //! A server's process: what it says, whether it still is there, and its end.
 
 use std::fs::File;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use base::Nanos;
+use rustix::process::Signal;
 
-use crate::cores::process::cpu_time;
-use crate::ending::end;
 use crate::error::{Error, OrNeeds};
-use crate::place::{ScratchDir, on_cpu};
+use crate::place::ScratchDir;
+use crate::process::{Process, cpu_time};
 
 /// What it said last, for an error.
 const TAIL_LINES: usize = 4;
 
 /// A process with everything that it starts; ended when dropped.
 pub(crate) struct Running {
-    child: Child,
+    process: Process,
     folder: ScratchDir,
 }
 
@@ -26,19 +26,17 @@ impl Running {
         let log = File::create(folder.path().join("log")).or_needs("log of a server")?;
         let errors = log.try_clone().or_needs("log of a server")?;
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        // A process inherits the CPU of the thread that starts it.
-        let child = on_cpu(cpu, || command.spawn().or_needs("server"))?;
-        Ok(Self { child, folder })
+        Ok(Self { process: Process::start(command, cpu)?, folder })
     }
 
-    /// Its number; of a program that another one became, it is the same.
+    /// Its number.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.pid()
     }
 
     /// An error if it has ended: with what it said.
     pub(crate) fn unless_ended(&mut self) -> Result<(), Error> {
-        match self.child.try_wait().or_needs("state of a server")? {
+        match self.process.ended()? {
             None => Ok(()),
             Some(status) => {
                 Err(format!("it ended ({status}) and said: {}", self.said())).or_needs("server")
@@ -48,8 +46,23 @@ impl Running {
 
     /// The last lines of its output.
     pub(crate) fn said(&self) -> String {
+        tail(&self.log())
+    }
+
+    /// All of its output so far.
+    pub(crate) fn log(&self) -> String {
         let text = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
-        tail(&String::from_utf8_lossy(&text))
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> Result<bool, Error> {
+        Ok(self.process.ended()?.is_some())
     }
 
     /// CPU time of it and of the processes below it.
@@ -60,12 +73,6 @@ impl Running {
             total += cpu_time(process.pid()).unwrap_or(Nanos::ZERO);
         });
         Ok(total)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        end(&mut self.child);
     }
 }
 

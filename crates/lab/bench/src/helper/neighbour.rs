@@ -1,10 +1,10 @@
-//! Applications that this program becomes when it starts itself: honest ones, and hostile ones that
+//! Applications beside the one that is measured: honest ones, and hostile ones that
 //! do one wrong thing at full speed until they are told to stop.
 
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use attach::{AttachRequest, Link, ToApp, ToDaemon};
@@ -14,7 +14,7 @@ use shm::packets::{Next, PacketEnd, PacketMemory};
 use sys::eventfd::EventFd;
 use wire::build::UdpPacket;
 
-use super::hostile::VICTIM_PORT;
+use super::{VICTIM_PORT, greet, is_over};
 use crate::error::{Error, OrNeeds};
 use crate::flows::{SEED, SplitMix};
 
@@ -24,9 +24,9 @@ const TURNS: usize = 1024;
 /// How long the daemon may take to answer, and to notice a violation.
 const TIMEOUT: Nanos = Nanos::from_secs(5);
 
-/// What it does.
+/// How it behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Kind {
+pub(crate) enum Conduct {
     /// Takes its packets, spinning.
     Honest,
     /// Attaches and sleeps until it is killed.
@@ -43,23 +43,6 @@ pub(super) enum Kind {
     Garbage,
 }
 
-/// The hidden options that make this program one of them.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct HelperArgs {
-    /// Which application this program is to be.
-    #[arg(long = "helper", hide = true, requires_all = ["socket", "listen", "client"])]
-    pub(super) kind: Option<Kind>,
-    /// Where the daemon lets applications attach.
-    #[arg(id = "socket", long = "helper-socket", hide = true)]
-    pub(super) socket: Option<PathBuf>,
-    /// Where it listens.
-    #[arg(id = "listen", long = "helper-listen", hide = true)]
-    pub(super) listen: Option<SocketAddr>,
-    /// Where forged packets go.
-    #[arg(id = "client", long = "helper-client", hide = true)]
-    pub(super) client: Option<SocketAddr>,
-}
-
 /// An attachment, without the library that keeps applications honest.
 struct RawAttachment {
     link: Link,
@@ -71,10 +54,7 @@ struct RawAttachment {
 }
 
 impl RawAttachment {
-    fn take(args: &HelperArgs) -> Result<Self, Error> {
-        let (Some(socket), Some(listen)) = (&args.socket, args.listen) else {
-            return Err("they are told by its parent").or_needs("options of a helper");
-        };
+    fn take(socket: &Path, listen: SocketAddr) -> Result<Self, Error> {
         let link = Link::connect(socket).or_needs("attachment")?;
         let request = AttachRequest {
             name: "neighbour".to_owned(),
@@ -143,44 +123,44 @@ fn answer(link: &Link) -> Result<(ToApp, Vec<OwnedFd>), Error> {
     Err("no answer").or_needs("attachment")
 }
 
-/// Whether its parent wants no more of it, or is gone.
-fn is_over() -> bool {
-    let orphaned = rustix::process::getppid().is_none_or(|parent| parent.is_init());
-    orphaned || sys::signal::stop_requested()
-}
-
 /// Is a helper until it is told to stop; then prints what it did wrong, and how often.
-pub(super) fn run(kind: Kind, args: &HelperArgs, out: &mut dyn Write) -> Result<(), Error> {
+pub(super) fn run(
+    conduct: Conduct,
+    socket: &Path,
+    listen: SocketAddr,
+    client: SocketAddr,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
     let own = EventFd::new().or_needs("eventfd")?;
     let (mut acts, mut greeted) = (0_u64, false);
     while !is_over() {
-        let mut attachment = match RawAttachment::take(args) {
+        let mut attachment = match RawAttachment::take(socket, listen) {
             Ok(attachment) => attachment,
             // What it held before is let go of in a moment.
             Err(_) if greeted => continue,
             Err(error) => return Err(error),
         };
         if !greeted {
-            writeln!(out, "attached").and_then(|()| out.flush()).map_err(Error::Output)?;
+            greet(out)?;
             greeted = true;
         }
-        let forged = forged(args, attachment.mac)?;
+        let forged = forged(listen, client, attachment.mac)?;
         while attachment.stays() {
-            match kind {
-                Kind::Mortal => std::thread::sleep(Duration::from_millis(20)),
-                Kind::Honest => {
+            match conduct {
+                Conduct::Mortal => std::thread::sleep(Duration::from_millis(20)),
+                Conduct::Honest => {
                     for _ in 0..TURNS {
                         attachment.swallow();
                     }
                 }
-                Kind::Spoof => acts += spoof(&mut attachment, &forged),
-                Kind::RingOwn => (0..TURNS).for_each(|_| own.ring()),
-                Kind::Ring => {
+                Conduct::Spoof => acts += spoof(&mut attachment, &forged),
+                Conduct::RingOwn => (0..TURNS).for_each(|_| own.ring()),
+                Conduct::Ring => {
                     (0..TURNS).for_each(|_| attachment.daemon.ring());
                     acts += TURNS as u64;
                 }
-                Kind::Sleep => acts += pretend_to_sleep(&mut attachment),
-                Kind::Garbage => acts += u64::from(write_garbage(&mut attachment)),
+                Conduct::Sleep => acts += pretend_to_sleep(&mut attachment),
+                Conduct::Garbage => acts += u64::from(write_garbage(&mut attachment)),
             }
         }
     }
@@ -188,10 +168,7 @@ pub(super) fn run(kind: Kind, args: &HelperArgs, out: &mut dyn Write) -> Result<
 }
 
 /// A packet from where somebody else listens.
-fn forged(args: &HelperArgs, mac: [u8; 6]) -> Result<Vec<u8>, Error> {
-    let (Some(listen), Some(client)) = (args.listen, args.client) else {
-        return Err("they are told by its parent").or_needs("options of a helper");
-    };
+fn forged(listen: SocketAddr, client: SocketAddr, mac: [u8; 6]) -> Result<Vec<u8>, Error> {
     let victim = SocketAddr::new(listen.ip(), VICTIM_PORT);
     let packet = UdpPacket {
         source_mac: mac,
@@ -252,28 +229,4 @@ fn write_garbage(attachment: &mut RawAttachment) -> bool {
         attachment.daemon.ring();
     }
     attachment.memory.state() != 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::helper::word;
-
-    #[test]
-    fn every_kind_of_helper_has_a_word_that_its_command_line_reads() {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            helper: HelperArgs,
-        }
-        for kind in Kind::value_variants() {
-            let word = word(*kind);
-            let options = ["--helper-socket", "/s", "--helper-client", "10.77.0.1:9"];
-            let line = ["bench", "--helper", &word, "--helper-listen", "10.77.0.2:8"];
-            let line = <Line as clap::Parser>::try_parse_from(line.into_iter().chain(options));
-            assert_eq!(line.expect("its parent writes it so").helper.kind, Some(*kind), "{word}");
-        }
-        let alone = <Line as clap::Parser>::try_parse_from(["bench", "--helper", "ring"]);
-        assert!(alone.is_err(), "a helper must know where it is one");
-    }
 }
