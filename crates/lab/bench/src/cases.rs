@@ -1,4 +1,4 @@
-//! The cases of a bench, and how much of each is measured.
+//! A bench: its options, its cases, how much of each is measured, and the turns in which it is.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -7,22 +7,95 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::error::{Error, unless_interrupted};
+use crate::machine;
 use crate::place::Cpus;
+use crate::priority::Priority;
 use crate::report::Report;
 
-/// Settings of every bench. `ROUNDS` is how many there are unless somebody wants another number.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct Size<const ROUNDS: u32> {
+/// One bench: what it is called and what it can measure. The value is the options that it alone
+/// has.
+pub(crate) trait Bench: clap::Args {
+    /// Its word on the command line.
+    const NAME: &'static str;
+    /// Rounds unless somebody wants another number.
+    const ROUNDS: u32 = 5;
+    const CASES: &'static [Case];
+    /// Whether it measures on two CPUs, with nobody before it: with one CPU it refuses.
+    const NEEDS_TWO_CPUS: bool = false;
+
+    /// How much of what it alone has.
+    fn plan(&self, plan: Plan) -> Result<Plan, Error> {
+        Ok(plan)
+    }
+
+    /// A case that an option of its own asks for.
+    fn asked(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// The options of a bench.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args<B: Bench> {
+    /// Cases to run; all of them when none is named, or `all` is.
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(B::CASES))]
+    pub(crate) cases: Vec<String>,
+
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99), help = format!(
         "Rounds of every case: ours and the baselines take turns, figures are medians [default: \
-         {ROUNDS}, or 2 with --quick]"
+         {}, or 2 with --quick]", B::ROUNDS
     ))]
-    /// Rounds of every case.
-    pub rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
 
     /// Small sizes and short rounds: whether it works, not how fast it is.
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
+
+    #[command(flatten)]
+    pub(crate) own: B,
+}
+
+impl<B: Bench> Args<B> {
+    /// Runs the cases and prints their figures to `out`. A case that cannot be run here (no root,
+    /// no DPDK) is a line of its own and ends nothing else.
+    pub(crate) fn run(&self, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+        let Self { cases, rounds, quick, own } = self;
+        let rounds = rounds.unwrap_or(if *quick { 2 } else { B::ROUNDS });
+        let plan = own.plan(Plan::new(rounds, *quick))?;
+        let _priority = match B::NEEDS_TWO_CPUS {
+            true => {
+                plan.cpus.need_two()?;
+                Some(Priority::take())
+            }
+            false => None,
+        };
+        let wanted: Vec<&str> = cases.iter().map(String::as_str).chain(own.asked()).collect();
+        let is_all = wanted.is_empty() || wanted.contains(&ALL);
+        let mut report = Report::new(B::NAME, json, out).of_machine(machine::here());
+        for case in B::CASES.iter().filter(|case| is_all || wanted.contains(&case.name)) {
+            unless_interrupted()?;
+            match (case.run)(&plan, &mut report) {
+                Ok(()) => {}
+                Err(error @ (Error::Output(_) | Error::Interrupted)) => return Err(error),
+                Err(error) => {
+                    // Ctrl-C ends our daemons too: what they leave unfinished is nothing to report.
+                    unless_interrupted()?;
+                    report.not_measured(&error)?;
+                }
+            }
+            report.end()?;
+        }
+        Ok(())
+    }
+}
+
+/// The word for every case.
+const ALL: &str = "all";
+
+/// Reads names of `cases`, and the word for all of them, which help does not show.
+fn names(cases: &'static [Case]) -> PossibleValuesParser {
+    let shown = cases.iter().map(|case| PossibleValue::new(case.name).help(case.help));
+    PossibleValuesParser::new(shown.chain([PossibleValue::new(ALL).hide(true)]))
 }
 
 /// How much of an attack, where a bench has one.
@@ -61,9 +134,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// As much as is wanted, on the CPUs that are there.
-    pub(crate) fn new<const ROUNDS: u32>(size: &Size<ROUNDS>) -> Self {
-        let Size { rounds, quick } = *size;
-        let rounds = rounds.unwrap_or(if quick { 2 } else { ROUNDS });
+    pub(crate) fn new(rounds: u32, quick: bool) -> Self {
         let (attack, death) = Default::default();
         Self {
             rounds,
@@ -107,48 +178,42 @@ pub(crate) struct Case {
     pub(crate) run: fn(&Plan, &mut Report<'_>) -> Result<(), Error>,
 }
 
-/// Reads names of `cases`, and `hidden` ones that help does not show.
-pub(crate) fn names(cases: &'static [Case], hidden: &[&'static str]) -> PossibleValuesParser {
-    let shown = cases.iter().map(|case| PossibleValue::new(case.name).help(case.help));
-    let hidden = hidden.iter().map(|name| PossibleValue::new(*name).hide(true));
-    PossibleValuesParser::new(shown.chain(hidden))
-}
-
-/// Runs those of `cases` that are `wanted`, all when none is. A case that cannot be run here (no
-/// root, no DPDK) is a line of its own and ends nothing else.
-pub(crate) fn run(
-    bench: &'static str,
-    cases: &[Case],
-    wanted: &[String],
+/// Measures `count` things in turn, round after round: every other round backwards, so that nobody
+/// always comes first. Samples by thing.
+pub(crate) fn in_turns<T>(
     plan: &Plan,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<(), Error> {
-    run_into(Report::new(bench, json, out), cases, wanted, plan)
-}
-
-/// The same; every figure says where it was measured.
-pub(crate) fn run_into(
-    mut report: Report<'_>,
-    cases: &[Case],
-    wanted: &[String],
-    plan: &Plan,
-) -> Result<(), Error> {
-    for case in cases {
-        if !wanted.is_empty() && !wanted.iter().any(|name| name == case.name) {
-            continue;
+    report: &Report<'_>,
+    what: &str,
+    count: usize,
+    mut measure: impl FnMut(usize) -> Result<T, Error>,
+) -> Result<Vec<Vec<T>>, Error> {
+    let mut samples: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
+    for round in 0..plan.rounds {
+        plan.round(report, round, what)?;
+        for turn in 0..count {
+            unless_interrupted()?;
+            let which = if round % 2 == 0 { turn } else { count - 1 - turn };
+            samples[which].push(measure(which)?);
         }
-        unless_interrupted()?;
-        match (case.run)(plan, &mut report) {
-            Ok(()) => {}
-            Err(error @ (Error::Output(_) | Error::Interrupted)) => return Err(error),
-            Err(error) => {
-                // Ctrl-C ends our daemons too: what they leave unfinished is nothing to report.
-                unless_interrupted()?;
-                report.not_measured(&error)?;
-            }
-        }
-        report.end()?;
     }
-    Ok(())
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_always_comes_first_and_samples_stay_with_their_thing() {
+        let plan = Plan::new(3, false);
+        let mut out = Vec::new();
+        let report = Report::new("sockets", true, &mut out);
+        let mut order = Vec::new();
+        let samples = in_turns(&plan, &report, "a test", 2, |which| {
+            order.push(which);
+            Ok(which)
+        });
+        assert_eq!(samples.expect("nothing fails"), [[0; 3], [1; 3]]);
+        assert_eq!(order, [0, 1, 1, 0, 0, 1]);
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) const VICTIM_PORT: u16 = 7;
 
 /// A process of a measurement: this program again.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Helper {
+pub(crate) struct Helper {
     #[command(subcommand)]
     kind: Kind,
 }
@@ -60,10 +60,7 @@ pub(crate) enum Kind {
 
 impl Helper {
     /// Is one, until its work is done or its parent wants no more of it.
-    ///
-    /// # Errors
-    /// It cannot do what it is for, or cannot print what it says.
-    pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
         match &self.kind {
             Kind::Neighbour { conduct, socket, listen, client } => {
                 neighbour::run(*conduct, socket, *listen, *client, out)

@@ -1,21 +1,14 @@
 //! What a bench prints, as its tests read it: the figures of a case in its smallest form.
 
-use std::io::Write;
-
 use serde_json::Value;
 
-use crate::cases::Size;
-use crate::error::Error;
+use crate::cases::{Args, Bench};
 
-/// One short round.
-pub(crate) const fn smallest<const ROUNDS: u32>() -> Size<ROUNDS> {
-    Size { rounds: Some(1), quick: true }
-}
-
-/// The figures that `run` prints as JSON.
-pub(crate) fn figures(run: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Vec<Value> {
+/// The figures of a case in one short round.
+pub(crate) fn of_case<B: Bench>(own: B, case: &str) -> Vec<Value> {
     let mut out = Vec::new();
-    run(&mut out).expect("memory takes every line");
+    let args = Args { cases: vec![case.to_owned()], rounds: Some(1), quick: true, own };
+    args.run(true, &mut out).expect("memory takes every line");
     let text = String::from_utf8(out).expect("JSON is text");
     println!("{text}");
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()

@@ -17,78 +17,66 @@ mod echo;
 mod idle;
 mod instructions;
 mod iperf3;
-pub(crate) mod limits;
 mod local;
 mod memcached;
 mod memory;
 mod nginx;
 mod offered;
 mod passthrough;
-pub(crate) mod priority;
 pub(crate) mod programs;
 mod redis;
 pub(crate) mod tested_stack;
 pub(crate) mod turns;
 pub(crate) mod witness;
 
-use std::io::Write;
-
-use crate::cases::{self, Case, Plan, Size, names};
+use crate::cases::{Bench, Case, Plan};
 use crate::error::Error;
-use priority::Priority;
+use crate::limits;
 
-/// Rounds unless somebody wants another number.
-const ROUNDS: u32 = 9;
-
-/// Settings of `calisto bench sockets`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    /// Cases to run; all of them when none is named.
-    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
-    pub cases: Vec<String>,
-
-    /// How much of each.
-    #[command(flatten)]
-    pub size: Size<ROUNDS>,
-
+/// Options that `calisto bench sockets` alone has.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Sockets {
     /// Account for the cycles of a request, by layer and by function: the same as --case breakdown.
     #[arg(long)]
-    pub breakdown: bool,
+    pub(crate) breakdown: bool,
 
     /// Linux in our place too: whether the comparison is fair. Every ratio should be near 1.
     #[arg(long)]
-    pub rehearse: bool,
+    pub(crate) rehearse: bool,
 }
 
-static CASES: [Case; 9] = [
-    Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run },
-    Case { name: "redis", help: "redis-server under redis-benchmark", run: redis::run },
-    Case { name: "memcached", help: "memcached with 50 connections", run: memcached::run },
-    Case { name: "nginx", help: "nginx with a small file under wrk", run: nginx::run },
-    Case { name: "iperf3", help: "one stream of iperf3 each way", run: iperf3::run },
-    Case { name: "local", help: "two programs of one host, and loopback", run: local::run },
-    Case { name: "breakdown", help: "where the time of a request goes", run: breakdown::run },
-    Case { name: "connections", help: "many connections, busy and idle", run: connections::run },
-    Case {
-        name: "passthrough",
-        help: "a read that is none of our business",
-        run: passthrough::run,
-    },
-];
+impl Bench for Sockets {
+    const NAME: &'static str = "sockets";
+    const ROUNDS: u32 = 9;
+    const CASES: &'static [Case] = &[
+        Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run },
+        Case { name: "redis", help: "redis-server under redis-benchmark", run: redis::run },
+        Case { name: "memcached", help: "memcached with 50 connections", run: memcached::run },
+        Case { name: "nginx", help: "nginx with a small file under wrk", run: nginx::run },
+        Case { name: "iperf3", help: "one stream of iperf3 each way", run: iperf3::run },
+        Case { name: "local", help: "two programs of one host, and loopback", run: local::run },
+        Case { name: "breakdown", help: "where the time of a request goes", run: breakdown::run },
+        Case {
+            name: "connections",
+            help: "many connections, busy and idle",
+            run: connections::run,
+        },
+        Case {
+            name: "passthrough",
+            help: "a read that is none of our business",
+            run: passthrough::run,
+        },
+    ];
+    const NEEDS_TWO_CPUS: bool = true;
 
-/// Runs the cases and prints their figures to `out`: with `json` one object a line, else a table a
-/// case.
-///
-/// # Errors
-/// The figures could not be printed, or there is no second CPU.
-pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    let plan = Plan { is_rehearsal: args.rehearse, ..Plan::new(&args.size) };
-    plan.cpus.need_two()?;
-    limits::connections_max()?;
-    let _priority = Priority::take();
-    let breakdown = args.breakdown.then(|| "breakdown".to_owned());
-    let wanted: Vec<String> = args.cases.iter().cloned().chain(breakdown).collect();
-    cases::run("sockets", &CASES, &wanted, &plan, json, out)
+    fn plan(&self, plan: Plan) -> Result<Plan, Error> {
+        limits::connections_max()?;
+        Ok(Plan { is_rehearsal: self.rehearse, ..plan })
+    }
+
+    fn asked(&self) -> Option<&'static str> {
+        self.breakdown.then_some("breakdown")
+    }
 }
 
 #[cfg(test)]

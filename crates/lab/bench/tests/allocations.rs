@@ -7,7 +7,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 #[test]
 fn a_hundred_thousand_packets_through_dispatcher_and_worker_allocate_nothing() {
-    let count = bench::steer::steady_state_allocations(100_000)
+    let count = bench::steady_state_allocations(100_000)
         .expect("the data path can be made")
         .expect("this program counts its allocations");
     assert_eq!(count, 0);

@@ -5,11 +5,10 @@ use testbed::{Abuse, Conduct};
 
 use super::scene::{Outcome, attack, plan_of, play, print, stacks};
 use super::servers::{Program, Served};
-use crate::cases::Plan;
+use crate::cases::{Plan, in_turns};
 use crate::error::Error;
 use crate::place::Cpus;
 use crate::report::Report;
-use crate::sockets::turns::in_turns;
 
 /// A connection that hangs is given up by its attacker then: what it holds is to be seen to go.
 const HOLDS: Nanos = Nanos::from_secs(2);

@@ -11,14 +11,13 @@ use testbed::AttackCounts;
 
 use super::scene::{Outcome, length, play, print, stacks};
 use super::servers::Program;
-use crate::cases::Plan;
+use crate::cases::{Plan, in_turns};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::report::Report;
 use crate::running::Running;
 use crate::sockets::accelerated::Profile;
 use crate::sockets::programs::{Compiled, ECHO_ASK, EPOLL_ECHO};
-use crate::sockets::turns::in_turns;
 
 /// A user without rights.
 const NOBODY: u32 = 65_534;

@@ -5,10 +5,9 @@ use testbed::{Abuse, AttackPlan, Conduct, TINY_MSS};
 
 use super::scene::{Outcome, attack, length, plan_of, play, print, stacks};
 use super::servers::{Program, Served};
-use crate::cases::Plan;
+use crate::cases::{Plan, in_turns};
 use crate::error::Error;
 use crate::report::Report;
-use crate::sockets::turns::in_turns;
 
 /// Connections of each worker in the case of TIME-WAIT: a flood of minutes would fill the default.
 const FLOWS: u64 = 16_384;

@@ -9,7 +9,7 @@ use testbed::{AttackCounts, MemoryGroup};
 
 use super::scene::{Outcome, play, print};
 use super::servers::Program;
-use crate::cases::Plan;
+use crate::cases::{Plan, in_turns};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::report::Report;
@@ -17,7 +17,6 @@ use crate::sockets::accelerated::Profile;
 use crate::sockets::client::connected;
 use crate::sockets::programs::{Compiled, PLAIN_SERVER};
 use crate::sockets::tested_stack::{Offloads, TestedStack};
-use crate::sockets::turns::in_turns;
 
 /// Of the daemon and everything that it lends.
 const MEMORY_BYTES: u64 = 64 << 20;

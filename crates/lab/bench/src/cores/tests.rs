@@ -4,11 +4,10 @@
 use serde_json::Value;
 
 use super::*;
-use crate::printed::{self, find, needs_two_cpus, smallest};
+use crate::printed::{self, find, needs_two_cpus};
 
 fn figures(case: &str) -> Vec<Value> {
-    let args = Args { cases: vec![case.to_owned()], size: smallest() };
-    printed::figures(|out| run(&args, true, out))
+    printed::of_case(Cores {}, case)
 }
 
 #[test]

@@ -1,20 +1,14 @@
 //! A small run with a real daemon: that connections outlive it, and that figures say so.
 
 use super::*;
-use crate::printed::{figures, find, needs_root, needs_two_cpus, smallest, value};
+use crate::printed::{find, needs_root, needs_two_cpus, of_case, value};
 
 #[test]
 fn every_death_leaves_every_connection_whole_and_its_seed_is_printed() {
     needs_two_cpus();
     needs_root();
-    let args = Args {
-        cases: Vec::new(),
-        size: smallest(),
-        connections: Some(10),
-        per_second: 500,
-        seed: Some(20),
-    };
-    let all = figures(|out| run(&args, true, out));
+    let own = Outlive { connections: Some(10), per_second: 500, seed: Some(20) };
+    let all = of_case(own, "all");
     for case in ["kill", "term"] {
         let of_case: Vec<_> = all.iter().filter(|one| one["case"] == case).cloned().collect();
         for metric in

@@ -1,9 +1,8 @@
 //! Measuring in turns where some may not be there: an absent one is named, and the others go on.
 
-use crate::cases::Plan;
+use crate::cases::{Plan, in_turns};
 use crate::error::Error;
 use crate::report::Report;
-use crate::sockets::turns::in_turns;
 
 /// What one gave by round, or why it gives nothing.
 pub(super) type Given<T> = Result<Vec<T>, String>;
@@ -41,11 +40,10 @@ pub(super) fn in_turns_if_there<T>(
 mod tests {
     use super::*;
     use crate::error::OrNeeds;
-    use crate::printed::smallest;
 
     #[test]
     fn an_absent_one_is_asked_once_and_named_and_the_others_go_on() {
-        let plan = Plan { rounds: 3, ..Plan::new::<5>(&smallest()) };
+        let plan = Plan::new(3, true);
         let mut out = Vec::new();
         let report = Report::new("slice", true, &mut out);
         let mut asked = [0; 2];
@@ -60,7 +58,7 @@ mod tests {
 
     #[test]
     fn ctrl_c_ends_it() {
-        let plan = Plan::new::<5>(&smallest());
+        let plan = Plan::new(1, true);
         let mut out = Vec::new();
         let report = Report::new("slice", true, &mut out);
         let given =

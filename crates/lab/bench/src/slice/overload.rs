@@ -8,11 +8,10 @@ use std::time::Duration;
 use super::forwarder::Forwarder;
 use super::generator::Traffic;
 use super::rig::Rig;
-use crate::cases::Plan;
+use crate::cases::{Plan, in_turns};
 use crate::error::Error;
 use crate::figure::{Figure, Target, median};
 use crate::report::Report;
-use crate::sockets::turns::in_turns;
 
 /// Offered rates as shares of the capacity that was found; the last is the one in question.
 const LOADS: [f64; 6] = [0.5, 0.8, 1.0, 1.2, 1.5, 2.0];

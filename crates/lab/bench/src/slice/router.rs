@@ -7,12 +7,11 @@ use sys::clock::now;
 use super::change::{self, Change};
 use super::table::{self, Route};
 use super::tables::{Batched, IptrieTables, Ours, PoptrieTables, PrefixTrieTables, Tables};
-use crate::cases::Plan;
+use crate::cases::{Plan, in_turns};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target, median};
 use crate::place::on_cpu;
 use crate::report::Report;
-use crate::sockets::turns::in_turns;
 use crate::steer::resident_bytes;
 
 /// Addresses of one pass.

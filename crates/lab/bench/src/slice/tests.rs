@@ -3,15 +3,15 @@
 use serde_json::Value;
 
 use super::*;
-use crate::printed::{self, find, needs_root, needs_two_cpus, smallest, value};
+use crate::printed::{self, find, needs_root, needs_two_cpus, value};
 
-fn args(case: &str) -> Args {
-    Args { cases: vec![case.to_owned()], size: smallest(), cores: 2, table: None }
+fn own() -> Slice {
+    Slice { cores: 2, table: None }
 }
 
 fn figures(case: &str) -> Vec<Value> {
     needs_two_cpus();
-    printed::figures(|out| run(&args(case), true, out))
+    printed::of_case(own(), case)
 }
 
 #[test]
@@ -57,16 +57,15 @@ fn a_table_is_loaded_asked_and_changed_or_said_to_be_missing() {
         (0..2000).map(|n| format!("20.{}.{}.0/24 {n}\n2a00:{n:x}::/32 {n}\n", n / 256, n % 256));
     std::fs::write(&file, lines.collect::<String>()).expect("there is room");
     needs_two_cpus();
-    let args = Args { table: Some(file), ..args("router") };
-    let figures = printed::figures(|out| run(&args, true, out));
+    let figures = printed::of_case(Slice { table: Some(file), ..own() }, "router");
     for metric in ["load", "IPv4 random: ours", "IPv6 skewed: ours"] {
         assert!(value(&figures, metric) > 0.0, "{metric}");
     }
     let figure = find(&figures, "IPv4 skewed: ours");
     assert_eq!(figure["target"], "ratio >= 1.5");
     assert!(value(&figures, "change of a /8 under traffic, seen, p99") > 0.0);
-    let nowhere = Args { table: Some("/no/such/file".into()), ..args };
-    let figures = printed::figures(|out| run(&nowhere, true, out));
+    let nowhere = Slice { table: Some("/no/such/file".into()), ..own() };
+    let figures = printed::of_case(nowhere, "router");
     let note = find(&figures, "not measured")["note"].to_string();
     assert!(note.contains("/no/such/file"), "{note}");
 }
@@ -88,8 +87,7 @@ fn more_cores_than_there_are_is_a_line_that_says_so() {
     needs_two_cpus();
     let cpus = crate::place::allowed().len();
     let more = u16::try_from(cpus + 1).expect("there are fewer");
-    let args = Args { cores: more, ..args("cores") };
-    let figures = printed::figures(|out| run(&args, true, out));
+    let figures = printed::of_case(Slice { cores: more, ..own() }, "cores");
     let note = find(&figures, "not measured")["note"].to_string();
     assert!(note.contains(&format!("there are {cpus}")), "{note}");
 }

@@ -8,15 +8,15 @@ use super::client::{Answers, Clients, connected};
 use super::dialogue::Dialogue;
 use super::echo::{self, PORT as ECHO_PORT};
 use super::idle;
-use super::limits::connections_max;
 use super::memcached;
 use super::memory;
 use super::programs::{Compiled, EPOLL_ECHO, find};
 use super::tested_stack::{Offloads, TestedStack};
-use super::turns::{Strangers, in_turns, print_strangers, quietly};
-use crate::cases::Plan;
+use super::turns::{Strangers, print_strangers, quietly};
+use crate::cases::{Plan, in_turns};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
+use crate::limits::connections_max;
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 

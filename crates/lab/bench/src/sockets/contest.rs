@@ -1,8 +1,8 @@
 //! The stacks of most cases, and how what was measured on them is printed.
 
 use super::tested_stack::{Offloads, TestedStack};
-use super::turns::{Strangers, in_turns, print_strangers};
-use crate::cases::Plan;
+use super::turns::{Strangers, print_strangers};
+use crate::cases::{Plan, in_turns};
 use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::report::Report;

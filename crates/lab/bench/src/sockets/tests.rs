@@ -3,15 +3,13 @@
 use serde_json::Value;
 
 use super::*;
-use crate::printed::{self, find, needs_root, needs_two_cpus, smallest};
+use crate::printed::{self, find, needs_root, needs_two_cpus};
 
 /// Figures of a rehearsal.
 fn rehearsed(case: &str) -> Vec<Value> {
     needs_two_cpus();
     needs_root();
-    let args =
-        Args { cases: vec![case.to_owned()], size: smallest(), breakdown: false, rehearse: true };
-    printed::figures(|out| run(&args, true, out))
+    printed::of_case(Sockets { breakdown: false, rehearse: true }, case)
 }
 
 #[test]

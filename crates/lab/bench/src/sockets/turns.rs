@@ -17,27 +17,6 @@ use crate::running::Running;
 const STRANGERS_MAX: f64 = 0.08;
 const TRIES: u32 = 3;
 
-/// Measures `count` things in turn, round after round: every other round backwards, so that nobody
-/// always comes first. Samples by thing.
-pub(crate) fn in_turns<T>(
-    plan: &Plan,
-    report: &Report<'_>,
-    what: &str,
-    count: usize,
-    mut measure: impl FnMut(usize) -> Result<T, Error>,
-) -> Result<Vec<Vec<T>>, Error> {
-    let mut samples: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
-    for round in 0..plan.rounds {
-        plan.round(report, round, what)?;
-        for turn in 0..count {
-            unless_interrupted()?;
-            let which = if round % 2 == 0 { turn } else { count - 1 - turn };
-            samples[which].push(measure(which)?);
-        }
-    }
-    Ok(samples)
-}
-
 /// Shares of the two CPUs that processes which are not measured had.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Strangers {
@@ -152,20 +131,6 @@ pub(super) fn print_strangers(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nobody_always_comes_first_and_samples_stay_with_their_thing() {
-        let plan = Plan::new(&crate::cases::Size::<3>::default());
-        let mut out = Vec::new();
-        let report = Report::new("sockets", true, &mut out);
-        let mut order = Vec::new();
-        let samples = in_turns(&plan, &report, "a test", 2, |which| {
-            order.push(which);
-            Ok(which)
-        });
-        assert_eq!(samples.expect("nothing fails"), [[0; 3], [1; 3]]);
-        assert_eq!(order, [0, 1, 1, 0, 0, 1]);
-    }
 
     #[test]
     fn strangers_are_what_is_neither_ours_nor_idle_nor_stolen() {

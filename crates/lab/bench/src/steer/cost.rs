@@ -11,8 +11,8 @@ use base::{FlowHash, Nanos, WorkerId};
 use policy::{OwnerTable, Placement};
 use sys::clock::TscRate;
 
-use super::Plan;
 use super::rte_hash::RteHash;
+use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, SEED, SplitMix};

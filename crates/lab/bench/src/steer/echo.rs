@@ -12,7 +12,7 @@ use port::xdp::XdpPort;
 use shm::{Batch, FramePool};
 use sys::clock::now;
 
-use super::Plan;
+use crate::cases::Plan;
 use crate::echo_wire::{Answers, EchoWire, PAYLOAD_BYTES, Signals, TIMEOUT};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};

@@ -8,7 +8,7 @@ use datapath::Sink;
 use sys::clock::now;
 use sys::counting_alloc::{process_allocations, thread_allocations};
 
-use super::Plan;
+use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED};

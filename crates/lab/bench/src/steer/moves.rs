@@ -7,7 +7,7 @@ use policy::sample::GROUPS_PER_STEP;
 use policy::steer::NAMES;
 use policy::{Control, CoreSample, GroupLoad, LoadSample, OwnerTable, Plan as Moves};
 
-use super::Plan;
+use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, SEED, hashes};

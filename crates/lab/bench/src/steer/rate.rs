@@ -5,7 +5,8 @@ use base::{BURST, Nanos};
 use datapath::{Sink, Worker};
 use sys::clock::{TscRate, now, tsc};
 
-use super::{Plan, testpmd};
+use super::testpmd;
+use crate::cases::Plan;
 use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix};

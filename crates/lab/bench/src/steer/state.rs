@@ -11,7 +11,7 @@ use datapath::{Synthetic, SyntheticState, Worker};
 use shm::FlowState;
 use sys::clock::{TscRate, now, tsc};
 
-use super::Plan;
+use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::Figure;
 use crate::flows::{Packets, SEED};

@@ -10,8 +10,8 @@ use datapath::{Job, Verdict, Worker};
 use shm::Frame;
 use sys::clock::{TscRate, now, tsc};
 
-use super::Plan;
 use super::durations::{Durations, STALL};
+use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix, numbers};

@@ -4,12 +4,12 @@
 use serde_json::Value;
 
 use super::*;
-use crate::printed::{self, find, smallest, value};
+use crate::error::Error;
+use crate::printed::{self, find, value};
 use crate::report::Report;
 
 fn figures(case: &str) -> Vec<Value> {
-    let args = Args { cases: vec![case.to_owned()], size: smallest() };
-    printed::figures(|out| run(&args, true, out))
+    printed::of_case(Steer {}, case)
 }
 
 #[test]

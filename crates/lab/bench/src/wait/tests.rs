@@ -4,12 +4,11 @@
 use serde_json::Value;
 
 use super::*;
-use crate::printed::{self, needs_two_cpus, smallest};
+use crate::printed::{self, needs_two_cpus};
 
 fn figures(case: &str) -> Vec<Value> {
     needs_two_cpus();
-    let args = Args { cases: vec![case.to_owned()], size: smallest() };
-    printed::figures(|out| run(&args, true, out))
+    printed::of_case(Wait {}, case)
 }
 
 fn values<'a>(figures: &'a [Value], part: &'a str) -> impl Iterator<Item = &'a Value> {
