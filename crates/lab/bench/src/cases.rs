@@ -10,7 +10,7 @@ use crate::error::{Error, unless_interrupted};
 use crate::machine;
 use crate::place::Cpus;
 use crate::priority::Priority;
-use crate::report::Report;
+use crate::report::{Form, Report};
 
 /// One bench: what it is called and what it can measure. The value is the options that it alone
 /// has.
@@ -51,6 +51,10 @@ pub(crate) struct Args<B: Bench> {
     #[arg(long)]
     pub(crate) quick: bool,
 
+    /// Print a section of a page under docs/figures instead of a table.
+    #[arg(long)]
+    pub(crate) markdown: bool,
+
     #[command(flatten)]
     pub(crate) own: B,
 }
@@ -59,7 +63,12 @@ impl<B: Bench> Args<B> {
     /// Runs the cases and prints their figures to `out`. A case that cannot be run here (no root,
     /// no DPDK) is a line of its own and ends nothing else.
     pub(crate) fn run(&self, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-        let Self { cases, rounds, quick, own } = self;
+        let Self { cases, rounds, quick, markdown, own } = self;
+        let form = match (json, markdown) {
+            (true, _) => Form::Json,
+            (false, true) => Form::Markdown,
+            (false, false) => Form::Text,
+        };
         let rounds = rounds.unwrap_or(if *quick { 2 } else { B::ROUNDS });
         let plan = own.plan(Plan::new(rounds, *quick))?;
         let _priority = match B::NEEDS_TWO_CPUS {
@@ -71,7 +80,7 @@ impl<B: Bench> Args<B> {
         };
         let wanted: Vec<&str> = cases.iter().map(String::as_str).chain(own.asked()).collect();
         let is_all = wanted.is_empty() || wanted.contains(&ALL);
-        let mut report = Report::new(B::NAME, json, out).of_machine(machine::here());
+        let mut report = Report::new(B::NAME, form, out).of_machine(machine::here());
         for case in B::CASES.iter().filter(|case| is_all || wanted.contains(&case.name)) {
             unless_interrupted()?;
             match (case.run)(&plan, &mut report) {
@@ -207,7 +216,7 @@ mod tests {
     fn nobody_always_comes_first_and_samples_stay_with_their_thing() {
         let plan = Plan::new(3, false);
         let mut out = Vec::new();
-        let report = Report::new("sockets", true, &mut out);
+        let report = Report::new("sockets", Form::Json, &mut out);
         let mut order = Vec::new();
         let samples = in_turns(&plan, &report, "a test", 2, |which| {
             order.push(which);

@@ -1,4 +1,4 @@
-//! Where and of what a figure is: the processor, the kernel, and the commit.
+//! When, where and of what a figure is: the day, the processor, the kernel, and the commit.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,14 @@ pub(crate) fn here() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpu = model_in(&cpu).unwrap_or("a CPU of unknown model");
-    format!("{cpu}, Linux {}, {}", kernel.trim(), commit())
+    format!("{}: {cpu}, Linux {}, {}", today(), kernel.trim(), commit())
+}
+
+/// Today's date, UTC.
+fn today() -> String {
+    let output = Command::new("date").args(["-u", "+%F"]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "on an unknown day".to_owned())
 }
 
 fn model_in(cpuinfo: &str) -> Option<&str> {
@@ -51,8 +58,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_the_processor_and_a_commit() {
+    fn a_line_names_the_day_the_processor_and_a_commit() {
         let line = here();
         assert!(line.contains("Linux ") && line.contains("commit"), "{line}");
+        let (date, _) = line.split_once(": ").expect("a date comes first");
+        let digits = date.split('-').map(|part| part.parse::<u32>().is_ok_and(|part| part > 0));
+        assert_eq!(digits.collect::<Vec<_>>(), [true; 3], "{line}");
     }
 }

@@ -7,7 +7,8 @@ use crate::cases::{Args, Bench};
 /// The figures of a case in one short round.
 pub(crate) fn of_case<B: Bench>(own: B, case: &str) -> Vec<Value> {
     let mut out = Vec::new();
-    let args = Args { cases: vec![case.to_owned()], rounds: Some(1), quick: true, own };
+    let args =
+        Args { cases: vec![case.to_owned()], rounds: Some(1), quick: true, markdown: false, own };
     args.run(true, &mut out).expect("memory takes every line");
     let text = String::from_utf8(out).expect("JSON is text");
     println!("{text}");

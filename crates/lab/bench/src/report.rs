@@ -1,4 +1,4 @@
-//! Where figures go: one JSON object a line, or one aligned table a case.
+//! Where figures go: one JSON object a line, one aligned table a case, or a section of a page.
 
 use std::io::{self, Write};
 
@@ -8,13 +8,23 @@ use crate::error::Error;
 use crate::figure::Figure;
 use crate::place;
 
+/// What figures are printed as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A table for a terminal.
+    Text,
+    Json,
+    /// A section of a page under docs/figures.
+    Markdown,
+}
+
 /// Collects and prints the figures of one bench.
 pub(crate) struct Report<'a> {
     bench: &'static str,
     case: &'static str,
-    json: bool,
+    form: Form,
     out: &'a mut dyn Write,
-    rows: Vec<[String; 7]>,
+    rows: Vec<Row>,
     case_began: Nanos,
     stolen_before: Vec<(usize, Nanos)>,
     machine: Option<String>,
@@ -22,11 +32,11 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     /// Figures of `bench`, printed to `out`.
-    pub(crate) fn new(bench: &'static str, json: bool, out: &'a mut dyn Write) -> Self {
+    pub(crate) fn new(bench: &'static str, form: Form, out: &'a mut dyn Write) -> Self {
         Self {
             bench,
             case: "",
-            json,
+            form,
             out,
             rows: Vec::new(),
             case_began: Nanos::ZERO,
@@ -46,15 +56,21 @@ impl<'a> Report<'a> {
         self.case = case;
         self.case_began = sys::clock::now();
         self.stolen_before = sys::steal::per_cpu();
-        if self.json {
-            eprintln!("{case}: {text}");
-            return Ok(());
+        let (bench, machine) =
+            (self.bench, self.machine.as_deref().unwrap_or("nowhere in particular"));
+        match self.form {
+            Form::Json => {
+                eprintln!("{case}: {text}");
+                Ok(())
+            }
+            Form::Text => writeln!(self.out, "{bench} {case}: {text}\n of {machine}"),
+            Form::Markdown => {
+                let text = cell(text);
+                let by = format!("Printed by `calisto bench {bench} --case {case} --markdown`");
+                writeln!(self.out, "## {bench} {case}\n\n{by} of {machine}.\n\n{text}.\n")
+            }
         }
-        writeln!(self.out, "{} {case}: {text}", self.bench).map_err(Error::Output)?;
-        match &self.machine {
-            Some(machine) => writeln!(self.out, " on {machine}").map_err(Error::Output),
-            None => Ok(()),
-        }
+        .map_err(Error::Output)
     }
 
     /// What is being done, for whoever waits.
@@ -65,7 +81,7 @@ impl<'a> Report<'a> {
     /// One figure.
     pub(crate) fn figure(&mut self, figure: Figure) -> Result<(), Error> {
         let figure = figure.of(self.bench, self.case, self.machine.clone());
-        if self.json {
+        if self.form == Form::Json {
             let line = serde_json::to_string(&figure).map_err(io::Error::other);
             return line.and_then(|line| writeln!(self.out, "{line}")).map_err(Error::Output);
         }
@@ -91,25 +107,40 @@ impl<'a> Report<'a> {
 
     fn print_rows(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.rows);
-        if self.json {
-            return self.out.flush();
-        }
         let head = ["metric", "value", "min .. max", "baseline", "ratio", "target", ""];
         let head = head.map(str::to_owned);
+        match self.form {
+            Form::Json => return self.out.flush(),
+            Form::Text => self.print_aligned(&head, &rows)?,
+            Form::Markdown => {
+                self.print_cells(&head)?;
+                writeln!(self.out, "|{}", "---|".repeat(head.len()))?;
+                rows.iter().try_for_each(|row| self.print_cells(row))?;
+            }
+        }
+        writeln!(self.out)?;
+        self.out.flush()
+    }
+
+    fn print_aligned(&mut self, head: &Row, rows: &[Row]) -> io::Result<()> {
         let width = |column: usize| {
-            let cells = std::iter::once(&head).chain(&rows);
+            let cells = std::iter::once(head).chain(rows);
             cells.map(|row| row[column].chars().count()).max().unwrap_or(0)
         };
         let widths: [usize; 7] = std::array::from_fn(width);
-        for row in std::iter::once(&head).chain(&rows) {
+        for row in std::iter::once(head).chain(rows) {
             let mut line = String::from(" ");
             for (cell, width) in row.iter().zip(widths) {
                 line.push_str(&format!(" {cell:width$} "));
             }
             writeln!(self.out, "{}", line.trim_end())?;
         }
-        writeln!(self.out)?;
-        self.out.flush()
+        Ok(())
+    }
+
+    fn print_cells(&mut self, row: &Row) -> io::Result<()> {
+        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
+        writeln!(self.out, "| {} |", cells.join(" | "))
     }
 
     /// A case could not be run, or not to its end.
@@ -118,7 +149,22 @@ impl<'a> Report<'a> {
     }
 }
 
-fn row(figure: &Figure) -> [String; 7] {
+/// A text that Markdown takes as it is, in a table too.
+fn cell(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if matches!(character, '|' | '<' | '>' | '*' | '_' | '[' | ']' | '\\' | '`') {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped.trim_end_matches('.').to_owned()
+}
+
+/// A line of a table.
+type Row = [String; 7];
+
+fn row(figure: &Figure) -> Row {
     let Figure { metric, value, unit, min, max, n, baseline, ratio, target, met, note, .. } =
         figure;
     let value = value.map_or_else(|| "-".to_owned(), |value| format!("{} {unit}", number(value)));
@@ -166,9 +212,10 @@ mod tests {
     use super::*;
     use crate::figure::Target;
 
-    fn printed(json: bool) -> String {
+    fn printed(form: Form) -> String {
         let mut out = Vec::new();
-        let mut report = Report::new("steer", json, &mut out);
+        let machine = "2026-11-29: a CPU, Linux 6, commit 1".to_owned();
+        let mut report = Report::new("steer", form, &mut out).of_machine(machine);
         report.begin("rate", "on CPU 1").expect("memory takes everything");
         let own = [3.0, 1.0, 2.0];
         let figure = Figure::new("forwarding", "Mpps", &own)
@@ -182,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_line_of_json_has_every_key_and_a_missed_figure_says_so() {
-        let text = printed(true);
+        let text = printed(Form::Json);
         for line in text.lines() {
             let line: serde_json::Value = serde_json::from_str(line).expect("an object a line");
             for key in
@@ -202,9 +249,28 @@ mod tests {
 
     #[test]
     fn the_table_says_missed_aloud_and_why_something_is_missing() {
-        let text = printed(false);
+        let text = printed(Form::Text);
         assert!(text.contains("steer rate: on CPU 1"), "{text}");
         assert!(text.contains("MISSED"), "{text}");
         assert!(text.contains("it is absent"), "{text}");
+    }
+
+    #[test]
+    fn a_section_of_a_page_says_how_it_was_printed_and_of_what_machine() {
+        let text = printed(Form::Markdown);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("## steer rate"));
+        assert_eq!(
+            lines.nth(1),
+            Some(
+                "Printed by `calisto bench steer --case rate --markdown` of 2026-11-29: a CPU, \
+                 Linux 6, commit 1."
+            )
+        );
+        let table: Vec<&str> = lines.filter(|line| line.starts_with('|')).collect();
+        assert_eq!(table[1], "|---|---|---|---|---|---|---|");
+        let cells = "| forwarding | 2.00 Mpps | 1.00 .. 3.00 (3) | testpmd 10.00 | 0.200 |";
+        assert!(table[2].starts_with(cells), "{text}");
+        assert!(table[2].ends_with("| ratio \\>= 0.4 | MISSED |"), "{text}");
     }
 }

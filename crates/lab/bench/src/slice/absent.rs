@@ -40,12 +40,13 @@ pub(super) fn in_turns_if_there<T>(
 mod tests {
     use super::*;
     use crate::error::OrNeeds;
+    use crate::report::Form;
 
     #[test]
     fn an_absent_one_is_asked_once_and_named_and_the_others_go_on() {
         let plan = Plan::new(3, true);
         let mut out = Vec::new();
-        let report = Report::new("slice", true, &mut out);
+        let report = Report::new("slice", Form::Json, &mut out);
         let mut asked = [0; 2];
         let given = in_turns_if_there(&plan, &report, "a test", 2, |which| {
             asked[which] += 1;
@@ -60,7 +61,7 @@ mod tests {
     fn ctrl_c_ends_it() {
         let plan = Plan::new(1, true);
         let mut out = Vec::new();
-        let report = Report::new("slice", true, &mut out);
+        let report = Report::new("slice", Form::Json, &mut out);
         let given =
             in_turns_if_there::<()>(&plan, &report, "a test", 1, |_| Err(Error::Interrupted));
         assert!(matches!(given, Err(Error::Interrupted)));

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::error::Error;
 use crate::printed::{self, find, value};
-use crate::report::Report;
+use crate::report::{Form, Report};
 
 fn figures(case: &str) -> Vec<Value> {
     printed::of_case(Steer {}, case)
@@ -75,7 +75,7 @@ fn packets_flow_and_every_step_of_their_way_has_its_cycles() {
 #[test]
 fn a_case_that_cannot_be_run_is_a_line_and_not_an_end() {
     let mut out = Vec::new();
-    let mut report = Report::new("steer", true, &mut out);
+    let mut report = Report::new("steer", Form::Json, &mut out);
     report.begin("echo", "").expect("memory takes everything");
     let error = Error::Needs { what: "pair of namespaces", why: "not root".to_owned() };
     report.not_measured(&error).expect("memory takes everything");
