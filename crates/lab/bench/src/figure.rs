@@ -155,6 +155,13 @@ impl Figure {
     }
 }
 
+/// The smallest of `sorted` that at least this share of them does not exceed; zero of nothing. All
+/// quantiles of one round are these, [`load::Latencies`]' to three digits; what is said of several
+/// rounds is their [`median`].
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    netsim::quantile(sorted, share).unwrap_or(0.0)
+}
+
 /// The middle sample, or the mean of the two middle ones; nothing of nothing.
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();

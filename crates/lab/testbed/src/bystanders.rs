@@ -55,12 +55,12 @@ impl Seen {
         self.latencies.len() as f64 / self.due.max(1) as f64
     }
 
-    /// What so many of a hundred answers did not exceed; a question without an answer waits for
-    /// ever, which is nothing here.
+    /// The smallest wait that at least so many of a hundred questions did not exceed; a question
+    /// without an answer waits for ever, which is nothing here.
     pub fn percentile(&self, percent: u64) -> Option<Nanos> {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
-        let at = (self.due * percent / 100).min(self.due.saturating_sub(1));
+        let at = (self.due * percent).div_ceil(100).max(1) - 1;
         sorted.get(at as usize).copied()
     }
 

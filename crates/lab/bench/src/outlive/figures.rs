@@ -5,7 +5,7 @@ use base::Nanos;
 use super::callers::{Fault, Seen};
 use super::text::Wrong;
 use crate::error::Error;
-use crate::figure::{Figure, Target};
+use crate::figure::{Figure, Target, quantile};
 use crate::report::Report;
 
 /// What was asked for: in milliseconds, of the connections of one death.
@@ -108,10 +108,9 @@ fn quantiles<'a>(
 ) -> Vec<f64> {
     let of_death = |seen: &Vec<Seen>| {
         let counted = seen.iter().filter(|seen| seen.fault.is_none() && counts(seen));
-        let mut stalls: Vec<Nanos> = counted.map(|seen| seen.stall).collect();
-        stalls.sort_unstable();
-        let last = stalls.len().checked_sub(1)?;
-        Some(millis(stalls[(last as f64 * share).round() as usize]))
+        let mut stalls: Vec<f64> = counted.map(|seen| millis(seen.stall)).collect();
+        stalls.sort_by(f64::total_cmp);
+        (!stalls.is_empty()).then(|| quantile(&stalls, share))
     };
     deaths.filter_map(of_death).collect()
 }

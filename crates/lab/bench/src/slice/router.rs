@@ -9,7 +9,7 @@ use super::table::{self, Route};
 use super::tables::{Batched, IptrieTables, Ours, PoptrieTables, PrefixTrieTables, Tables};
 use crate::cases::{Plan, in_turns};
 use crate::error::{Error, OrNeeds};
-use crate::figure::{Figure, Target, median};
+use crate::figure::{Figure, Target, median, quantile};
 use crate::place::on_cpu;
 use crate::report::Report;
 use crate::steer::resident_bytes;
@@ -124,17 +124,19 @@ fn changes(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<(),
     for (name, watched) in [("/8", change::SHORT), ("/24", change::LONG)] {
         let (mut made, mut middle, mut longest) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..plan.rounds {
-            crate::error::unless_interrupted()?;
-            let turn = format_args!("round {} of {}", round + 1, plan.rounds);
-            report.progress(format_args!("change of a {name}, {turn}"));
+            plan.round(report, round, format_args!("change of a {name}"))?;
             let routed = router.take().ok_or("it is lost").or_needs("router")?;
             let (changes, routed) = change::times(plan.cpus, routed, watched, count)?;
             router = Some(routed);
-            let micros =
-                |of: fn(&Change) -> Nanos, share| percentile(changes.iter().map(of), share);
-            made.push(micros(|change| change.made, 50));
-            middle.push(micros(|change| change.seen, 50));
-            longest.push(micros(|change| change.seen, 99));
+            let micros = |of: fn(&Change) -> Nanos, share| {
+                let mut micros: Vec<f64> =
+                    changes.iter().map(|change| of(change).as_micros_f64()).collect();
+                micros.sort_by(f64::total_cmp);
+                quantile(&micros, share)
+            };
+            made.push(micros(|change| change.made, 0.5));
+            middle.push(micros(|change| change.seen, 0.5));
+            longest.push(micros(|change| change.seen, 0.99));
         }
         let metric = |which: &str| format!("change of a {name} under traffic, {which}");
         report.figure(Figure::new(metric("its steps made, p50"), "us", &made))?;
@@ -143,26 +145,4 @@ fn changes(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<(),
         report.figure(figure.target(Target::AtMost(1000.0)))?;
     }
     Ok(())
-}
-
-/// Microseconds that this share of a hundred stayed below; zero of nothing.
-fn percentile(times: impl Iterator<Item = Nanos>, share: usize) -> f64 {
-    let mut times: Vec<Nanos> = times.collect();
-    times.sort_unstable();
-    let at = (times.len() * share / 100).min(times.len().saturating_sub(1));
-    times.get(at).map_or(0.0, |time| time.0 as f64 / 1e3)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentile_is_one_of_the_times() {
-        let times = || (1..=100).rev().map(Nanos::from_micros);
-        assert_eq!(percentile(times(), 50), 51.0);
-        assert_eq!(percentile(times(), 99), 100.0);
-        assert_eq!(percentile(times().take(1), 99), 100.0);
-        assert_eq!(percentile(times().take(0), 50), 0.0);
-    }
 }

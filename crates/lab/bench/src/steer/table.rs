@@ -152,7 +152,7 @@ fn print(name: &str, outcomes: &[Outcome], report: &mut Report<'_>) -> Result<()
     let offered = of(|round| round.offered as f64 / 1e3);
     report.figure(Figure::new(format!("{name}: offered"), "thousand packets", &offered))?;
     for (quantile, value) in [
-        ("p99.9", (|turns| turns.quantile_us(0.999)) as fn(&Durations) -> f64),
+        ("p99.9", (|turns| turns.turns.quantile(0.999).as_micros_f64()) as fn(&Durations) -> f64),
         ("longest", |turns| turns.longest.as_micros_f64()),
     ] {
         let with: Vec<f64> = outcomes.iter().map(|round| value(&round.with)).collect();
@@ -254,14 +254,14 @@ impl<'a> Load<'a> {
 
     fn round(mut self, window: Nanos, seen: &Seen) -> Result<Outcome, Error> {
         let groups = self.rig.dispatcher.steering().table().len();
-        let mut discard = Durations::new();
+        let mut discard = Durations::default();
         self.start = tsc();
         self.turns_until(now() + window, &mut discard);
-        let mut without = Durations::new();
+        let mut without = Durations::default();
         let unsent_before = self.unsent;
         self.turns_until(now() + window, &mut without);
         let unsent_without = self.unsent - unsent_before;
-        let mut with = Durations::new();
+        let mut with = Durations::default();
         let began = now();
         for name in ["modulo", "sticky"] {
             let steer = policy(name, groups)?;

@@ -7,11 +7,11 @@ use base::Nanos;
 use shm::{Consumer, Producer, ring};
 use sys::clock::{TscRate, now, tsc};
 
-use super::latency::{joined, quantile, undisturbed};
+use super::latency::{joined, undisturbed};
 use super::ready_queues::ReadyQueues;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
-use crate::figure::{Figure, median};
+use crate::figure::{Figure, median, quantile};
 use crate::flows::{SEED, SplitMix};
 use crate::place::Cpus;
 use crate::report::Report;

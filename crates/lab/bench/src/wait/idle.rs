@@ -14,11 +14,11 @@ use sys::clock::now;
 use sys::eventfd::EventFd;
 use wire::build::UdpPacket;
 
-use super::latency::{joined, quantile};
+use super::latency::joined;
 use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
-use crate::figure::{Figure, Target};
+use crate::figure::{Figure, Target, quantile};
 use crate::flows::{SEED, SplitMix};
 use crate::place::{Cpus, cpu_time, on_cpu};
 use crate::report::Report;

@@ -6,7 +6,7 @@ use sys::clock::{TscRate, now, tsc};
 use super::queues::{Asking, Feed, Polling, Taker};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
-use crate::figure::{Figure, Target, median};
+use crate::figure::{Figure, Target, median, quantile};
 use crate::flows::{SEED, SplitMix};
 use crate::place::Cpus;
 use crate::report::Report;
@@ -176,10 +176,4 @@ pub(super) fn joined<T>(
     thread: std::thread::ScopedJoinHandle<'_, Result<T, Error>>,
 ) -> Result<T, Error> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Of sorted samples; zero of none.
-pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(0.0)
 }
