@@ -35,18 +35,18 @@ fn adds_up(report: &Report, file_bytes: usize) {
     assert!(records.total <= file_bytes as u64 / 12);
     let without_packet = records.empty + records.headerless + records.other_link;
     // One packet may have been read and not played when the replay was ended.
-    let unplayed = records.total - report.packets - without_packet;
-    assert!(unplayed <= u64::from(report.interrupted), "{report:?}");
+    let unplayed = records.total - report.played.packets - without_packet;
+    assert!(unplayed <= u64::from(report.played.interrupted), "{report:?}");
     let worked: u64 = report.by_worker.iter().map(|row| row.packets).sum();
     let dropped = report.counters.iter().filter(|counter| {
         let kinds = ["drop_", "not_ours_", "malformed_", "arp_answered"];
         kinds.iter().any(|kind| counter.name.starts_with(kind))
     });
     let dropped: u64 = dropped.map(|counter| counter.value).sum();
-    assert_eq!(worked + dropped, report.packets, "{report:?}");
-    assert_eq!((report.lost, report.duplicated), (0, 0), "{report:?}");
+    assert_eq!(worked + dropped, report.played.packets, "{report:?}");
+    assert_eq!((report.faults.lost, report.faults.duplicated), (0, 0), "{report:?}");
     assert!(report.flows.tracked <= 8 && report.top.len() as u64 <= report.flows.tracked);
-    if report.policy != "shared" {
+    if report.setup.policy != "shared" {
         assert_eq!(report.flows.reordered, 0, "{report:?}");
     }
     assert!(!report.table().is_empty());

@@ -34,7 +34,8 @@ pub use error::Error;
 pub use options::{Options, Pace};
 pub use player::{Seen, play};
 pub use report::{
-    Checksums, Counter, Flows, LinkRecords, ProtocolRow, Records, Report, TopFlow, WorkerRow,
+    Checksums, Counter, Faults, Flows, LinkRecords, Played, ProtocolRow, Records, Report, Setup,
+    TopFlow, WorkerRow,
 };
 pub use requests::{Request, requests};
 pub use run::run;

@@ -17,6 +17,34 @@ use sums::{by_worker, dropped_for_what_they_are, flows, protocols, top};
 /// What a replay found. Bytes are those that packets had on the wire, link header included.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
+    /// What was replayed, and onto what.
+    #[serde(flatten)]
+    pub setup: Setup,
+    /// The records of the file.
+    pub records: Records,
+    /// What was played of them, and when.
+    #[serde(flatten)]
+    pub played: Played,
+    /// What workers had, by protocol; protocols that did not occur are left out.
+    pub protocols: Vec<ProtocolRow>,
+    /// What workers had, by worker.
+    pub by_worker: Vec<WorkerRow>,
+    /// Flows, and what happened to them.
+    pub flows: Flows,
+    /// The checksums of the flows' packets.
+    pub checksums: Checksums,
+    /// Every counter of the dispatcher that is not zero.
+    pub counters: Vec<Counter>,
+    /// The flows with most bytes.
+    pub top: Vec<TopFlow>,
+    /// What went wrong.
+    #[serde(flatten)]
+    pub faults: Faults,
+}
+
+/// What was replayed, and onto what.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setup {
     /// The file; empty if it was none.
     pub file: String,
     /// The steering policy.
@@ -29,8 +57,11 @@ pub struct Report {
     pub seed: u64,
     /// How many times as fast as it was captured; none: as fast as it went.
     pub speed: Option<f64>,
-    /// The records of the file.
-    pub records: Records,
+}
+
+/// What was played, and when.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Played {
     /// Packets that the data path received.
     pub packets: u64,
     /// Seconds between the earliest and the latest packet of the capture.
@@ -43,27 +74,20 @@ pub struct Report {
     pub packets_per_second: f64,
     /// The longest that a packet was played after it was due, in microseconds, at a recorded pace.
     pub late_max_us: Option<f64>,
-    /// What workers had, by protocol; protocols that did not occur are left out.
-    pub protocols: Vec<ProtocolRow>,
-    /// What workers had, by worker.
-    pub by_worker: Vec<WorkerRow>,
-    /// Flows, and what happened to them.
-    pub flows: Flows,
+    /// Whether the replay was ended before the file.
+    pub interrupted: bool,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Faults {
     /// Packets that the data path lost: neither done by a worker nor dropped for what they are.
     /// Always zero unless there is a bug.
     pub lost: u64,
     /// Packets that a worker had for the second time. Always zero unless there is a bug.
     pub duplicated: u64,
-    /// The checksums of the flows' packets.
-    pub checksums: Checksums,
-    /// Every counter of the dispatcher that is not zero.
-    pub counters: Vec<Counter>,
-    /// The flows with most bytes.
-    pub top: Vec<TopFlow>,
     /// Why nothing after some point of the file could be read; everything before it counts.
     pub damage: Option<String>,
-    /// Whether the replay was ended before the file.
-    pub interrupted: bool,
 }
 
 /// The records of a capture.
@@ -209,28 +233,32 @@ impl Report {
         let span = times.map_or(Nanos::ZERO, |(earliest, latest)| latest.since(earliest));
         let seconds = elapsed.as_secs_f64();
         let accounted = tracker.worked + dropped_for_what_they_are(&counters);
+        let speed = match options.pace {
+            Pace::Fast => None,
+            Pace::Recorded { speed } => Some(speed),
+        };
         Self {
-            file: String::new(),
-            policy: options.policy.clone(),
-            workers: options.workers.clone(),
-            groups: options.groups,
-            seed: options.seed,
-            speed: match options.pace {
-                Pace::Fast => None,
-                Pace::Recorded { speed } => Some(speed),
+            setup: Setup {
+                file: String::new(),
+                policy: options.policy.clone(),
+                workers: options.workers.clone(),
+                groups: options.groups,
+                seed: options.seed,
+                speed,
             },
             records,
-            packets: played,
-            capture_seconds: span.as_secs_f64(),
-            capture_start: times.map(|(earliest, _)| earliest.as_secs_f64()),
-            seconds,
-            packets_per_second: if seconds > 0.0 { played as f64 / seconds } else { 0.0 },
-            late_max_us: latest.map(Nanos::as_micros_f64),
+            played: Played {
+                packets: played,
+                capture_seconds: span.as_secs_f64(),
+                capture_start: times.map(|(earliest, _)| earliest.as_secs_f64()),
+                seconds,
+                packets_per_second: if seconds > 0.0 { played as f64 / seconds } else { 0.0 },
+                late_max_us: latest.map(Nanos::as_micros_f64),
+                interrupted,
+            },
             protocols: protocols(&tracker),
             by_worker: by_worker(&tracker),
             flows: flows(&tracker),
-            lost: played.saturating_sub(accounted),
-            duplicated: tracker.unexpected,
             checksums,
             counters: counters
                 .dispatch_events()
@@ -238,8 +266,11 @@ impl Report {
                 .map(|(name, help, value)| Counter { name, help, value })
                 .collect(),
             top: top(&tracker, options.top),
-            damage,
-            interrupted,
+            faults: Faults {
+                lost: played.saturating_sub(accounted),
+                duplicated: tracker.unexpected,
+                damage,
+            },
         }
     }
 
@@ -251,14 +282,14 @@ impl Report {
     /// Why the replay is no success, if it is none: a damaged file, or a data path that lost,
     /// doubled or reordered packets.
     pub fn failure(&self) -> Option<String> {
-        let Self { lost, duplicated, damage, .. } = self;
-        let reordered = if self.policy == "shared" { 0 } else { self.flows.reordered };
+        let Faults { lost, duplicated, damage } = &self.faults;
+        let reordered = if self.setup.policy == "shared" { 0 } else { self.flows.reordered };
         if lost + duplicated + reordered > 0 {
             return Some(format!(
                 "the data path lost {lost} packets, had {duplicated} twice and reordered \
                  {reordered}: report this"
             ));
         }
-        damage.as_ref().map(|damage| format!("{}: {damage}", self.file))
+        damage.as_ref().map(|damage| format!("{}: {damage}", self.setup.file))
     }
 }

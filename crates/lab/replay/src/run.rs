@@ -38,7 +38,10 @@ pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
         progress.clear();
     }
     match report {
-        Ok(report) => Ok(Report { file: path, ..report }),
+        Ok(mut report) => {
+            report.setup.file = path;
+            Ok(report)
+        }
         Err(Error::Failed(reason)) => Err(in_file(reason)),
         Err(error) => Err(error),
     }

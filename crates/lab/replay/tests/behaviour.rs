@@ -1,7 +1,7 @@
 //! What a replay does with flows: who gets them, what moves, whether order holds, and how it ends.
 
 use crate::common::*;
-use replay::{Args, Options, Pace, Report, play, run};
+use replay::{Args, Options, Pace, play, run};
 
 fn with(policy: &str, workers: &[u16], seed: u64) -> Options {
     Options { policy: policy.to_owned(), workers: workers.to_vec(), seed, ..Options::default() }
@@ -71,21 +71,21 @@ fn pauses_and_times_that_step_back_or_are_missing_change_no_count() {
     for gap in [1, 49_000, 51_000, 10_000_000, hour] {
         let report = replayed(&plain(&many(50, 600, gap)), &options);
         assert_eq!(report.protocols, expected.protocols, "{gap}");
-        assert_eq!(report.flows.reordered + report.lost, 0, "{gap}");
+        assert_eq!(report.flows.reordered + report.faults.lost, 0, "{gap}");
         assert_eq!(report.counter("barriers_aborted"), 0, "{gap}");
         let seconds = (599 * gap) as f64 / 1e9;
-        assert!((report.capture_seconds - seconds).abs() < 1e-6, "{gap}");
+        assert!((report.played.capture_seconds - seconds).abs() < 1e-6, "{gap}");
     }
     let mut backwards = many(50, 600, hour);
     backwards.reverse();
     let report = replayed(&plain(&backwards), &options);
     assert_eq!(report.protocols, expected.protocols);
-    assert!((report.capture_seconds - 599.0 * 3600.0).abs() < 1e-6);
+    assert!((report.played.capture_seconds - 599.0 * 3600.0).abs() < 1e-6);
     let mut timeless = records;
     timeless.iter_mut().for_each(|record| record.nanos = 0);
     let report = replayed(&plain(&timeless), &options);
     assert_eq!(report.protocols, expected.protocols);
-    assert_eq!((report.capture_start, report.capture_seconds), (None, 0.0));
+    assert_eq!((report.played.capture_start, report.played.capture_seconds), (None, 0.0));
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn at_a_recorded_pace_no_packet_is_early_and_the_counts_are_the_same() {
     let paced = Options { pace: Pace::Recorded { speed: 2.0 }, ..options };
     let report = replayed(&file, &paced);
     assert_eq!(report.protocols, fast.protocols);
-    assert_eq!((report.flows.reordered, report.lost), (0, 0));
-    assert!(report.seconds >= report.capture_seconds / 2.0, "{}", report.table());
-    assert!(report.late_max_us.is_some());
+    assert_eq!((report.flows.reordered, report.faults.lost), (0, 0));
+    assert!(report.played.seconds >= report.played.capture_seconds / 2.0, "{}", report.table());
+    assert!(report.played.late_max_us.is_some());
     assert!(report.table().contains("pace         2 times as captured"), "{}", report.table());
     adds_up(&report);
 }
@@ -142,10 +142,10 @@ fn a_replay_that_is_ended_early_reports_what_it_played() {
         seen.packets < 10_000
     });
     let report = report.unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.interrupted && asked > 1);
-    assert!((10_000..20_000).contains(&report.packets), "{}", report.packets);
-    assert_eq!(report.counter("consumed_packets"), report.packets);
-    assert_eq!((report.lost, report.flows.reordered), (0, 0));
+    assert!(report.played.interrupted && asked > 1);
+    assert!((10_000..20_000).contains(&report.played.packets), "{}", report.played.packets);
+    assert_eq!(report.counter("consumed_packets"), report.played.packets);
+    assert_eq!((report.faults.lost, report.flows.reordered), (0, 0));
     assert!(report.table().contains("ended early"), "{}", report.table());
 }
 
@@ -180,16 +180,14 @@ fn a_file_gives_the_same_report_as_its_bytes_and_text_and_json_name_every_figure
     std::fs::remove_file(&path).expect("it was written above");
     let report = report.unwrap_or_else(|error| panic!("{error}"));
     let from_bytes = replayed(&file, &Options::default());
-    let same = Report {
-        file: report.file.clone(),
-        seconds: report.seconds,
-        packets_per_second: report.packets_per_second,
-        ..from_bytes
-    };
+    let mut same = from_bytes;
+    same.setup.file.clone_from(&report.setup.file);
+    same.played.seconds = report.played.seconds;
+    same.played.packets_per_second = report.played.packets_per_second;
     assert_eq!(same, report);
     let table = report.table();
     for words in [
-        report.file.as_str(),
+        report.setup.file.as_str(),
         "sticky, 4 worker(s), 65536 groups, seed 1",
         "16 packets in",
         "flows        2 in 1 conversations; 0 moved",

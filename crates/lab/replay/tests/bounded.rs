@@ -71,7 +71,7 @@ fn packets_of_known_flows_allocate_nothing() {
     let allocations = |packets| {
         allocations_in(|| {
             let report = flood(packets, 500, &options);
-            assert_eq!((report.packets, report.flows.tracked), (packets.into(), 500));
+            assert_eq!((report.played.packets, report.flows.tracked), (packets.into(), 500));
         })
     };
     let few = allocations(5_000);
@@ -107,8 +107,8 @@ fn a_gigabyte_of_zeros_is_many_records_without_a_byte() {
     std::fs::remove_file(&path).expect("it was written above");
     let report = report.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(report.records.empty, ((1 << 30) - 24) / 16);
-    assert_eq!(report.packets, 0);
-    assert!(report.damage.is_some(), "half a header is left");
+    assert_eq!(report.played.packets, 0);
+    assert!(report.faults.damage.is_some(), "half a header is left");
     let refused = refused.expect_err("no magic number").to_string();
     assert!(refused.contains("not a capture file"), "{refused}");
     let peak = memory_peak_bytes();

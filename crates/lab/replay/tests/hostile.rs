@@ -32,7 +32,7 @@ fn a_file_cut_anywhere_is_reported_and_everything_before_the_cut_counts() {
             let whole = ends[1..].iter().filter(|&&end| end <= cut).count() as u64;
             assert_eq!(report.records.total, whole, "{format:?} cut at {cut}");
             let is_between = cut == header_bytes || ends.contains(&cut);
-            assert_eq!(report.damage.is_none(), is_between, "{format:?} cut at {cut}");
+            assert_eq!(report.faults.damage.is_none(), is_between, "{format:?} cut at {cut}");
             assert_eq!(report.failure().is_none(), is_between);
             adds_up(&report);
         }
@@ -63,7 +63,7 @@ fn lengths_that_cannot_be_end_the_replay_where_they_stand() {
         let bad = bad.word(1).word(1).word(length).word(length).raw(&[0; 100]);
         let report = try_replay(&bad.bytes).expect("the header is good");
         assert_eq!(report.records.total, 3);
-        let damage = report.damage.as_ref().expect("no packet is that long");
+        let damage = report.faults.damage.as_ref().expect("no packet is that long");
         assert!(damage.contains(&length.to_string()), "{damage}");
         assert!(report.table().contains("DAMAGED"), "{}", report.table());
         adds_up(&report);
@@ -132,7 +132,7 @@ fn records_of_other_links_and_unknown_interfaces_are_counted_by_link() {
     let links: Vec<_> = report.records.other_links.iter().collect();
     let links: Vec<_> = links.iter().map(|other| (other.link_type, other.records)).collect();
     assert_eq!(links, [(None, 1), (Some(105), 2), (Some(127), 1)]);
-    assert_eq!((report.packets, report.flows.tracked), (1, 1));
+    assert_eq!((report.played.packets, report.flows.tracked), (1, 1));
     assert!(report.table().contains("2 of link type 105: not played"), "{}", report.table());
     adds_up(&report);
 }
@@ -146,7 +146,7 @@ fn the_obsolete_packet_block_is_read() {
     let file = ng_section(true).block(1, ng_interface(true, ETHERNET));
     let file = file.block(2, body.raw(&record.bytes));
     let report = try_replay(&file.bytes).expect("a good file");
-    assert_eq!((report.flows.tracked, report.damage), (1, None));
+    assert_eq!((report.flows.tracked, report.faults.damage), (1, None));
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn agrees(name: &str, file: &[u8], filter: &str) -> Report {
         report.table()
     );
     assert!(tcp.0 + udp.0 > 0, "{name}: a case without a flow shows nothing");
-    assert_eq!((report.lost, report.flows.reordered), (0, 0), "{name}");
+    assert_eq!((report.faults.lost, report.flows.reordered), (0, 0), "{name}");
     report
 }
 
@@ -347,7 +347,7 @@ fn links_without_ethernet() {
         let packets = everything().into_iter().map(|packet| on_link(link, &packet));
         let file = file(MICROS, link, &spaced(packets, 2000));
         let report = agrees(&format!("link{link}.pcap"), &file, ALL);
-        assert_eq!(report.packets, report.records.total);
+        assert_eq!(report.played.packets, report.records.total);
     }
     for (link, packets) in [(228, [udp4(), tcp4()].concat()), (229, [udp6(), tcp6()].concat())] {
         let packets = packets.into_iter().map(|packet| on_link(link, &packet));
@@ -398,7 +398,7 @@ fn a_file_cut_in_the_middle_counts_up_to_there() {
     let (file, ends) = file_with_ends(MICROS, ETHERNET, &spaced(udp4(), 1000));
     let report = agrees("short.pcap", &file[..ends[30] + 20], ALL);
     assert_eq!(report.records.total, 30);
-    assert!(report.damage.is_some());
+    assert!(report.faults.damage.is_some());
 }
 
 #[test]

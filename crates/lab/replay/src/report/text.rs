@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::Report;
+use super::{Played, Report, Setup};
 use crate::link::PLAYABLE;
 
 impl Report {
@@ -40,28 +40,28 @@ impl Report {
             write_rows(text, &["top flow", "packets", "bytes", "worker", "moves"], rows)?;
         }
         self.write_counters(text)?;
-        if let Some(damage) = &self.damage {
+        if let Some(damage) = &self.faults.damage {
             writeln!(text, "\nDAMAGED      {damage}; everything before that is counted above")?;
         }
         Ok(())
     }
 
     fn write_head(&self, text: &mut String) -> fmt::Result {
-        let Self { packets, seconds, capture_seconds, packets_per_second, .. } = self;
-        if !self.file.is_empty() {
-            writeln!(text, "capture      {}", self.file)?;
+        let Setup { file, policy, workers, groups, seed, speed } = &self.setup;
+        let Played { packets, seconds, capture_seconds, packets_per_second, .. } = self.played;
+        if !file.is_empty() {
+            writeln!(text, "capture      {file}")?;
         }
-        let workers: Vec<String> = self.workers.iter().map(u16::to_string).collect();
+        let workers: Vec<String> = workers.iter().map(u16::to_string).collect();
         let workers = workers.join(", then ");
-        let Self { policy, groups, seed, .. } = self;
         writeln!(text, "steering     {policy}, {workers} worker(s), {groups} groups, seed {seed}")?;
-        let early = if self.interrupted { ", ended early" } else { "" };
+        let early = if self.played.interrupted { ", ended early" } else { "" };
         writeln!(
             text,
             "played       {packets} packets in {seconds:.3} s, {packets_per_second:.0} a \
              second{early}; captured in {capture_seconds:.6} s"
         )?;
-        if let (Some(speed), Some(late)) = (self.speed, self.late_max_us) {
+        if let (Some(speed), Some(late)) = (speed, self.played.late_max_us) {
             writeln!(text, "pace         {speed} times as captured, at most {late:.0} us late")?;
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Report {
         writeln!(
             text,
             "order        {} packets reordered, {} lost, {} doubled",
-            flows.reordered, self.lost, self.duplicated
+            flows.reordered, self.faults.lost, self.faults.duplicated
         )?;
         let sums = &self.checksums;
         writeln!(

@@ -328,7 +328,7 @@ pub(crate) fn many(flows: u32, packets: u32, gap_nanos: u64) -> Vec<Record> {
 pub(crate) fn adds_up(report: &Report) {
     let records = &report.records;
     let without_packet = records.empty + records.headerless + records.other_link;
-    assert_eq!(report.packets + without_packet, records.total);
+    assert_eq!(report.played.packets + without_packet, records.total);
     let by_link: u64 = records.other_links.iter().map(|other| other.records).sum();
     assert_eq!(by_link, records.other_link);
     let worked: u64 = report.by_worker.iter().map(|row| row.packets).sum();
@@ -339,8 +339,8 @@ pub(crate) fn adds_up(report: &Report) {
         kinds.iter().any(|kind| counter.name.starts_with(kind))
     });
     let dropped: u64 = dropped.map(|counter| counter.value).sum();
-    assert_eq!(worked + dropped, report.packets, "{}", report.table());
-    assert_eq!((report.lost, report.duplicated), (0, 0), "{}", report.table());
+    assert_eq!(worked + dropped, report.played.packets, "{}", report.table());
+    assert_eq!((report.faults.lost, report.faults.duplicated), (0, 0), "{}", report.table());
     let flows: u64 = report.by_worker.iter().map(|row| row.flows).sum();
     assert_eq!(flows, report.flows.tracked);
     let sums = &report.checksums;
