@@ -189,9 +189,7 @@ pub(crate) const MAX_FIELDS: usize = 12;
 /// Structs that have more, and how many: a row may shrink, and none is added.
 const MANY_FIELDS: &[(&str, &str, usize)] = &[
     ("policy", "Control", 17),
-    ("load", "Report", 41),
     ("netsim", "Simulation", 17),
-    ("replay", "Report", 23),
     ("sim", "AppPlan", 16),
     ("sim", "Machine", 22),
     ("sim", "Outcome", 14),

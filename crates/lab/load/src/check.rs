@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use base::Nanos;
 
-use crate::{Report, parse_duration, parse_rate};
+use crate::{Report, Requests, parse_duration, parse_rate};
 
 /// One threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,24 +45,24 @@ impl PartialEq for Figure {
 }
 
 static FIGURES: [Figure; 18] = [
-    Figure { name: "p50", of: Of::Latency(|report| report.latency.p50_us) },
-    Figure { name: "p90", of: Of::Latency(|report| report.latency.p90_us) },
-    Figure { name: "p95", of: Of::Latency(|report| report.latency.p95_us) },
-    Figure { name: "p99", of: Of::Latency(|report| report.latency.p99_us) },
-    Figure { name: "p99.9", of: Of::Latency(|report| report.latency.p99_9_us) },
-    Figure { name: "max", of: Of::Latency(|report| report.latency.max_us) },
-    Figure { name: "mean", of: Of::Latency(|report| report.latency.mean_us) },
-    Figure { name: "lost", of: Of::Count(|report| report.lost) },
-    Figure { name: "late", of: Of::Count(|report| report.late) },
-    Figure { name: "never_sent", of: Of::Count(|report| report.never_sent) },
-    Figure { name: "duplicates", of: Of::Count(|report| report.duplicates) },
-    Figure { name: "reordered", of: Of::Count(|report| report.reordered) },
-    Figure { name: "corrupted", of: Of::Count(|report| report.corrupted) },
-    Figure { name: "errors", of: Of::Count(|report| report.errors) },
-    Figure { name: "closed", of: Of::Count(|report| report.closed) },
-    Figure { name: "broken", of: Of::Count(|report| report.broken) },
-    Figure { name: "refused", of: Of::Count(|report| report.refused) },
-    Figure { name: "rate", of: Of::Rate(|report| report.achieved_rate) },
+    Figure { name: "p50", of: Of::Latency(|report| report.times.latency.p50_us) },
+    Figure { name: "p90", of: Of::Latency(|report| report.times.latency.p90_us) },
+    Figure { name: "p95", of: Of::Latency(|report| report.times.latency.p95_us) },
+    Figure { name: "p99", of: Of::Latency(|report| report.times.latency.p99_us) },
+    Figure { name: "p99.9", of: Of::Latency(|report| report.times.latency.p99_9_us) },
+    Figure { name: "max", of: Of::Latency(|report| report.times.latency.max_us) },
+    Figure { name: "mean", of: Of::Latency(|report| report.times.latency.mean_us) },
+    Figure { name: "lost", of: Of::Count(|report| report.requests.lost) },
+    Figure { name: "late", of: Of::Count(|report| report.requests.late) },
+    Figure { name: "never_sent", of: Of::Count(|report| report.requests.never_sent) },
+    Figure { name: "duplicates", of: Of::Count(|report| report.replies.duplicates) },
+    Figure { name: "reordered", of: Of::Count(|report| report.replies.reordered) },
+    Figure { name: "corrupted", of: Of::Count(|report| report.replies.corrupted) },
+    Figure { name: "errors", of: Of::Count(|report| report.replies.errors) },
+    Figure { name: "closed", of: Of::Count(|report| report.transport.closed) },
+    Figure { name: "broken", of: Of::Count(|report| report.transport.broken) },
+    Figure { name: "refused", of: Of::Count(|report| report.transport.refused) },
+    Figure { name: "rate", of: Of::Rate(|report| report.rates.achieved_rate) },
 ];
 
 impl Check {
@@ -71,13 +71,13 @@ impl Check {
     pub fn missed_by(&self, report: &Report) -> Option<String> {
         let Self { figure: Figure { name, of }, limit } = self;
         match (of, limit) {
-            (Of::Latency(_), Limit::Latency(_)) if report.received == 0 => {
+            (Of::Latency(_), Limit::Latency(_)) if report.requests.received == 0 => {
                 Some(format!("{name} is not known: nothing was answered"))
             }
             (Of::Latency(of), Limit::Latency(limit)) => {
                 let (found, limit) = (of(report), limit.as_micros_f64());
                 if found.is_infinite() {
-                    let Report { lost, sent, .. } = report;
+                    let Requests { lost, sent, .. } = report.requests;
                     return Some(format!(
                         "{name} is not known: {lost} of {sent} requests were never answered, and it \
                          falls among them"
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_latency_of_a_run_without_replies_is_missed() {
         let mut report = report::sample();
-        report.received = 0;
+        report.requests.received = 0;
         let check: Check = "p95=10s".parse().expect("it is a threshold");
         assert!(check.missed_by(&report).is_some());
     }

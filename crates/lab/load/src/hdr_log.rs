@@ -52,14 +52,15 @@ impl Report {
     fn write_log(&self, output: &mut impl Write) -> io::Result<()> {
         let mut serializer = V2DeflateSerializer::new();
         let mut builder = IntervalLogWriterBuilder::new();
-        let start = UNIX_EPOCH + Duration::from_secs(self.start);
+        let start = UNIX_EPOCH + Duration::from_secs(self.run.start);
         let mut log = builder
-            .add_comment(&self.generator)
+            .add_comment(&self.run.generator)
             .with_start_time(start)
             .with_max_value_divisor(NANOS_PER_MICRO)
             .begin_log_with(output, &mut serializer)?;
-        let length = Duration::from_secs_f64(self.seconds);
-        for (tag, latencies) in [("intended", &self.latencies), ("sent", &self.latencies_from_send)]
+        let length = Duration::from_secs_f64(self.rates.seconds);
+        for (tag, latencies) in
+            [("intended", &self.times.latencies), ("sent", &self.times.latencies_from_send)]
         {
             log.write_histogram(latencies.histogram(), Duration::ZERO, length, Tag::new(tag))
                 .map_err(|error| io::Error::other(format!("{error:?}")))?;

@@ -58,7 +58,7 @@ pub use plan::{Pace, Plan, ShardCount};
 pub use profile::{PIECES_MAX, Piece, Profile};
 pub use quantity::{parse_duration, parse_rate};
 pub use random::Random;
-pub use report::{Report, Step, StolenTime};
+pub use report::{Rates, Replies, Report, Requests, Run, Step, StolenTime, Times};
 pub use request::{REQUEST_BYTES, Request};
 pub use run::{Options, run};
 pub use schedule::Schedule;

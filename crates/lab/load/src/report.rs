@@ -21,16 +21,51 @@ pub use step::Step;
 pub struct Report {
     /// Counts changes of these fields that are more than additions.
     pub schema_version: u32,
-    /// Requests that were sent.
+    /// What became of the requests.
+    #[serde(flatten)]
+    pub requests: Requests,
+    /// What was wrong with replies.
+    #[serde(flatten)]
+    pub replies: Replies,
+    /// What the transport counted.
+    #[serde(flatten)]
+    pub transport: TransportCounters,
+    /// How long was measured, and how much a second that makes.
+    #[serde(flatten)]
+    pub rates: Rates,
+    /// How long things took.
+    #[serde(flatten)]
+    pub times: Times,
+    /// Time that the hypervisor took during the run, by CPU.
+    pub stolen: Vec<StolenTime>,
+    /// What was run.
+    #[serde(flatten)]
+    pub run: Run,
+    /// The steps of a sweep, each for itself.
+    pub steps: Vec<Step>,
+    /// The thresholds that it missed, and the histogram log that could not be written, a sentence
+    /// each.
+    pub failed_checks: Vec<String>,
+}
+
+/// What became of the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Requests {
+    /// Those that were sent.
     pub sent: u64,
-    /// Requests that were answered.
+    /// Those that were answered.
     pub received: u64,
-    /// Requests that were sent and not answered when the grace was over.
+    /// Those that were sent and not answered when the grace was over.
     pub lost: u64,
-    /// Requests that left more than 5 us after their intended time.
+    /// Those that left more than 5 us after their intended time.
     pub late: u64,
-    /// Requests that were still waiting to be sent when time was over.
+    /// Those that were still waiting to be sent when time was over.
     pub never_sent: u64,
+}
+
+/// What was wrong with replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Replies {
     /// Second and further replies to a request.
     pub duplicates: u64,
     /// Replies that came after one to a younger request of the same flow.
@@ -39,28 +74,13 @@ pub struct Report {
     pub corrupted: u64,
     /// Replies to requests that had been given up.
     pub expired: u64,
-    /// Calls that found no room to send.
-    pub send_full: u64,
-    /// Requests that the kernel or the link would not send; they are among the lost.
-    pub send_errors: u64,
-    /// Reports that nobody listens at the target.
-    pub refused: u64,
-    /// Packets that came and were no replies of the target.
-    pub strangers: u64,
     /// Answers that are errors of the server; they are among the received.
     pub errors: u64,
-    /// Connections that ended before they were told to.
-    pub closed: u64,
-    /// Connections given up because of what came on them.
-    pub broken: u64,
-    /// Requests sent again on a new connection.
-    pub resent: u64,
-    /// Requests for a value that the server had, the warm-up's included.
-    pub hits: u64,
-    /// Requests for a value that it had not.
-    pub misses: u64,
-    /// Values that it stored.
-    pub stored: u64,
+}
+
+/// How long was measured, and how much a second that makes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rates {
     /// How long was measured.
     pub seconds: f64,
     /// Requests a second that were wanted; none in a closed loop.
@@ -69,6 +89,11 @@ pub struct Report {
     pub sent_rate: f64,
     /// Requests a second that were answered.
     pub achieved_rate: f64,
+}
+
+/// How long things took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Times {
     /// Time to the reply from the intended time of each request: what a user would have waited. The
     /// lost ones count as waiting for ever, here and from the moment of sending.
     pub latency: Percentiles,
@@ -76,8 +101,17 @@ pub struct Report {
     pub latency_from_send: Percentiles,
     /// Time from intention to departure: the generator's own error.
     pub send_delay: Percentiles,
-    /// Time that the hypervisor took during the run, by CPU.
-    pub stolen: Vec<StolenTime>,
+    /// All latencies from the intended time.
+    #[serde(skip)]
+    pub latencies: Latencies,
+    /// All latencies from the moment of sending.
+    #[serde(skip)]
+    pub latencies_from_send: Latencies,
+}
+
+/// What was run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
     /// What generated the load.
     pub generator: String,
     /// Where it ran.
@@ -94,17 +128,6 @@ pub struct Report {
     pub start: u64,
     /// Whether it was ended early.
     pub interrupted: bool,
-    /// The steps of a sweep, each for itself.
-    pub steps: Vec<Step>,
-    /// The thresholds that it missed, and the histogram log that could not be written, a sentence
-    /// each.
-    pub failed_checks: Vec<String>,
-    /// All latencies from the intended time.
-    #[serde(skip)]
-    pub latencies: Latencies,
-    /// All latencies from the moment of sending.
-    #[serde(skip)]
-    pub latencies_from_send: Latencies,
 }
 
 /// Time that the hypervisor took from a CPU.
@@ -206,55 +229,57 @@ impl Report {
             .collect();
         Self {
             schema_version: 2,
-            sent: send.sent,
-            received: *received,
-            lost,
-            late: send.late,
-            never_sent: send.never_sent,
-            duplicates: totals.duplicates,
-            reordered: totals.reordered,
-            corrupted: totals.corrupted,
-            expired: totals.expired,
-            send_full: counters.send_full,
-            send_errors: counters.send_errors,
-            refused: counters.refused,
-            strangers: counters.strangers,
-            errors: totals.errors,
-            closed: counters.closed,
-            broken: counters.broken,
-            resent: counters.resent,
-            hits: counters.hits,
-            misses: counters.misses,
-            stored: counters.stored,
-            seconds,
-            target_rate,
-            sent_rate: rate(send.sent),
-            achieved_rate: rate(*received),
-            latency: totals.from_intended.percentiles_with_missing(lost),
-            latency_from_send: totals.from_sent.percentiles_with_missing(lost),
-            send_delay: send.delay.percentiles(),
+            requests: Requests {
+                sent: send.sent,
+                received: *received,
+                lost,
+                late: send.late,
+                never_sent: send.never_sent,
+            },
+            replies: Replies {
+                duplicates: totals.duplicates,
+                reordered: totals.reordered,
+                corrupted: totals.corrupted,
+                expired: totals.expired,
+                errors: totals.errors,
+            },
+            transport: *counters,
+            rates: Rates {
+                seconds,
+                target_rate,
+                sent_rate: rate(send.sent),
+                achieved_rate: rate(*received),
+            },
             stolen: stolen
                 .map(|(cpu, time)| StolenTime { cpu, millis: time.as_micros_f64() / 1e3 })
                 .collect(),
-            generator: generator(plan, &totals.transport),
-            placement: placement(plan, options),
-            distribution: plan.distribution,
-            iterations: plan.iterations,
-            flows: plan.flows,
-            seed: plan.seed,
-            start,
-            interrupted,
+            run: Run {
+                generator: generator(plan, &totals.transport),
+                placement: placement(plan, options),
+                distribution: plan.distribution,
+                iterations: plan.iterations,
+                flows: plan.flows,
+                seed: plan.seed,
+                start,
+                interrupted,
+            },
             steps,
             failed_checks: Vec::new(),
-            latencies: totals.from_intended,
-            latencies_from_send: totals.from_sent,
+            times: Times {
+                latency: totals.from_intended.percentiles_with_missing(lost),
+                latency_from_send: totals.from_sent.percentiles_with_missing(lost),
+                send_delay: send.delay.percentiles(),
+                latencies: totals.from_intended,
+                latencies_from_send: totals.from_sent,
+            },
         }
     }
 
     /// The sentence of a run that nobody has answered, with what to look at; nothing when something
     /// came back, or nothing was to be sent.
     pub(crate) fn silence(&self) -> Option<String> {
-        let Self { sent, received, never_sent, refused, strangers, send_errors, closed, .. } = self;
+        let Requests { sent, received, never_sent, .. } = &self.requests;
+        let TransportCounters { refused, strangers, send_errors, closed, .. } = &self.transport;
         if *received > 0 || sent + never_sent == 0 {
             return None;
         }

@@ -1,6 +1,7 @@
 //! How requests travel: one trait, and a file for each way.
 
 use base::Nanos;
+use serde::Serialize;
 
 use crate::Request;
 
@@ -75,7 +76,7 @@ pub enum Answer<'a> {
 }
 
 /// What a transport counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TransportCounters {
     /// Calls that found no room to send.
     pub send_full: u64,

@@ -95,9 +95,9 @@ struct Samples {
 
 impl Samples {
     fn push(&mut self, report: &load::Report) {
-        self.rate.push(report.achieved_rate);
-        self.p50_us.push(report.latency.p50_us);
-        self.p95_us.push(report.latency.p95_us);
+        self.rate.push(report.rates.achieved_rate);
+        self.p50_us.push(report.times.latency.p50_us);
+        self.p95_us.push(report.times.latency.p95_us);
     }
 }
 

@@ -232,7 +232,7 @@ fn capacity(plan: &Plan) -> Result<f64, Error> {
     for _ in 0..plan.pick(5, 2) {
         unless_interrupted()?;
         let report = server.load(plan, Pace::Closed { outstanding: FLOWS }, length)?;
-        best = best.max(report.achieved_rate);
+        best = best.max(report.rates.achieved_rate);
     }
     Ok(best)
 }
@@ -302,9 +302,9 @@ fn span_of_load(plan: &Plan, server: &Server, job: Option<&Job>, rate: f64) -> R
     let [span, server, job, idle] =
         std::array::from_fn(|at| after[at].since(before[at]).as_secs_f64());
     Ok(Seen {
-        p50_us: report.latency.p50_us,
-        p95_us: report.latency.p95_us,
-        lost: report.lost as f64,
+        p50_us: report.times.latency.p50_us,
+        p95_us: report.times.latency.p95_us,
+        lost: report.requests.lost as f64,
         server: server / span,
         job: job / span,
         others: ((span - idle - server - job) / span).max(0.0),

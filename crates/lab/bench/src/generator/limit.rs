@@ -91,7 +91,7 @@ fn generator_rate(
         opened.map_err(|error| load::Error::Failed(error.to_string()))?
     };
     let report = load::run(&wanted, &options, open, None).or_needs("load")?;
-    Ok((report.sent_rate, report.sent))
+    Ok((report.rates.sent_rate, report.requests.sent))
 }
 
 /// Datagrams a second of nothing but the call.

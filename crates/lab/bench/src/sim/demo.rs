@@ -151,23 +151,23 @@ fn round(plan: &Plan) -> Result<Round, Error> {
     let harness = Harness::start_with(plan.cpus, &sections)?;
     let stage = Stage { plan, harness: &harness };
     let awake = stage.introduce(length)?;
-    let mut lost = awake.lost;
+    let mut lost = awake.requests.lost;
     let mut acts = Vec::new();
     for (number, policy) in POLICIES.iter().enumerate() {
         if number > 0 {
             stage.harness.ask(&["steer", "set", policy])?;
         }
         let (owners, report) = stage.act()?;
-        lost += report.lost;
-        acts.push((owners, report.latency.p50_us));
+        lost += report.requests.lost;
+        acts.push((owners, report.times.latency.p50_us));
     }
     let full = stage.load(Pace::Closed { outstanding: 32 }, FlowOrder::Random, length)?;
     let rare = Pace::Open { arrival: Arrival::Constant, rate: RARE };
     let rare = stage.load(rare, FlowOrder::Random, length)?;
     stage.resize(MANY_WORKERS)?;
     let many = stage.load(Pace::Closed { outstanding: 1 }, FlowOrder::Random, length)?;
-    lost += full.lost + rare.lost + many.lost;
-    let server = Nanos((1e9 / full.achieved_rate.max(1.0)) as u64);
+    lost += full.requests.lost + rare.requests.lost + many.requests.lost;
+    let server = Nanos((1e9 / full.rates.achieved_rate.max(1.0)) as u64);
     let costs = DemoCosts {
         awake: round_trips(&awake),
         worker_asleep: round_trips(&many),
@@ -181,7 +181,7 @@ fn round(plan: &Plan) -> Result<Round, Error> {
 /// The middles of twenty equal shares of the requests.
 fn round_trips(report: &load::Report) -> RoundTrips {
     let middles = (0..20).map(|share| (f64::from(share) + 0.5) / 20.0);
-    let at = |share| Range::exactly(report.latencies.quantile(share));
+    let at = |share| Range::exactly(report.times.latencies.quantile(share));
     RoundTrips::of(middles.map(at).collect())
 }
 
@@ -248,7 +248,7 @@ impl Stage<'_> {
             unless_interrupted()?;
             let pace = Pace::Closed { outstanding: 1 };
             let report = self.load(pace, FlowOrder::RoundRobin, length)?;
-            if report.received >= u64::from(FLOWS) {
+            if report.requests.received >= u64::from(FLOWS) {
                 return Ok(report);
             }
             length = Nanos(length.0 * 4);

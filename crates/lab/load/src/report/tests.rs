@@ -51,13 +51,13 @@ fn a_step_in_which_a_run_was_ended_has_the_rate_of_the_time_that_it_had() {
 fn a_run_that_nobody_answered_says_what_to_look_at() {
     let mut report = sample();
     assert_eq!(report.silence(), None, "one of 101 was lost");
-    report.received = 0;
+    report.requests.received = 0;
     let sentence = report.silence().expect("nothing came back");
     assert!(sentence.starts_with("nothing was answered of 101 requests: "), "{sentence}");
     assert!(sentence.contains("`calisto status`"), "{sentence}");
-    report.refused = 1;
+    report.transport.refused = 1;
     let sentence = report.silence().expect("nothing came back");
     assert!(sentence.contains("nobody listens"), "{sentence}");
-    (report.sent, report.never_sent) = (0, 0);
+    (report.requests.sent, report.requests.never_sent) = (0, 0);
     assert_eq!(report.silence(), None, "nothing was asked");
 }

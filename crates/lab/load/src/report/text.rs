@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Report, Step};
-use crate::{Distribution, Latencies, Percentiles};
+use super::{Replies, Report, Requests, Run, Step};
+use crate::{Distribution, Latencies, Percentiles, TransportCounters};
 
 impl Report {
     /// The report as a table, a line each.
@@ -23,12 +23,12 @@ impl Report {
     /// The run as a line of that CSV: latencies in microseconds, `inf` where a lost request falls.
     pub fn csv_line(&self) -> String {
         csv_line(
-            self.distribution,
-            self.target_rate.unwrap_or(self.sent_rate),
-            self.achieved_rate,
-            (self.lost, self.never_sent),
-            &self.latencies,
-            self.start,
+            self.run.distribution,
+            self.rates.target_rate.unwrap_or(self.rates.sent_rate),
+            self.rates.achieved_rate,
+            (self.requests.lost, self.requests.never_sent),
+            &self.times.latencies,
+            self.run.start,
         )
     }
 
@@ -40,56 +40,56 @@ impl Report {
         let line = |step: &Step| {
             let Step { target_rate, achieved_rate, lost, never_sent, latencies, start, .. } = step;
             let counts = (*lost, *never_sent);
-            csv_line(self.distribution, *target_rate, *achieved_rate, counts, latencies, *start)
+            csv_line(self.run.distribution, *target_rate, *achieved_rate, counts, latencies, *start)
                 + "\n"
         };
         self.steps.iter().map(line).collect()
     }
 
     fn write_table(&self, text: &mut String) -> std::fmt::Result {
-        let Self { sent, received, lost, late, never_sent, .. } = self;
-        writeln!(text, "generator   {}", self.generator)?;
-        writeln!(text, "placement   {}", self.placement)?;
-        let Self { distribution, iterations, seed, .. } = self;
+        let Requests { sent, received, lost, late, never_sent } = &self.requests;
+        writeln!(text, "generator   {}", self.run.generator)?;
+        writeln!(text, "placement   {}", self.run.placement)?;
+        let Run { distribution, iterations, seed, .. } = &self.run;
         writeln!(text, "work        {distribution}, mean {iterations} iterations; seed {seed}")?;
-        let early = if self.interrupted { ", ended early" } else { "" };
-        writeln!(text, "measured    {:.2} s{early}", self.seconds)?;
-        let target = match self.target_rate {
+        let early = if self.run.interrupted { ", ended early" } else { "" };
+        writeln!(text, "measured    {:.2} s{early}", self.rates.seconds)?;
+        let target = match self.rates.target_rate {
             Some(rate) => format!(" of {rate:.0} wanted"),
             None => String::new(),
         };
         writeln!(
             text,
             "rate        {:.0}/s answered, {:.0}/s sent{target}",
-            self.achieved_rate, self.sent_rate
+            self.rates.achieved_rate, self.rates.sent_rate
         )?;
         writeln!(
             text,
             "requests    {sent} sent, {received} answered, {lost} lost, {late} late, {never_sent} \
              never sent"
         )?;
-        let Self { duplicates, reordered, corrupted, expired, .. } = self;
+        let Replies { duplicates, reordered, corrupted, expired, .. } = &self.replies;
         writeln!(
             text,
             "replies     {reordered} reordered, {duplicates} duplicate, {corrupted} corrupted, \
              {expired} after they were given up"
         )?;
         let troubles = [
-            (self.send_full, "calls without room to send"),
-            (self.send_errors, "requests not sent because of errors"),
-            (self.refused, "refusals: nobody listens at the target"),
-            (self.strangers, "packets that were no replies"),
-            (self.errors, "answers that were errors of the server"),
-            (self.closed, "connections that ended too soon"),
-            (self.broken, "connections given up because of what came"),
-            (self.resent, "requests sent again on a new connection"),
+            (self.transport.send_full, "calls without room to send"),
+            (self.transport.send_errors, "requests not sent because of errors"),
+            (self.transport.refused, "refusals: nobody listens at the target"),
+            (self.transport.strangers, "packets that were no replies"),
+            (self.replies.errors, "answers that were errors of the server"),
+            (self.transport.closed, "connections that ended too soon"),
+            (self.transport.broken, "connections given up because of what came"),
+            (self.transport.resent, "requests sent again on a new connection"),
         ];
         for (count, what) in troubles {
             if count > 0 {
                 writeln!(text, "trouble     {count} {what}")?;
             }
         }
-        let Self { hits, misses, stored, .. } = self;
+        let TransportCounters { hits, misses, stored, .. } = &self.transport;
         if hits + misses + stored > 0 {
             writeln!(text, "values      {hits} hits, {misses} misses, {stored} stored")?;
         }
@@ -97,10 +97,10 @@ impl Report {
         write!(text, "latency, us           ")?;
         columns.iter().try_for_each(|column| write!(text, "{column:>10}"))?;
         writeln!(text)?;
-        write_row(text, "  from intended time", &self.latency)?;
-        write_row(text, "  from sending", &self.latency_from_send)?;
-        if self.target_rate.is_some() {
-            write_row(text, "  generator's delay", &self.send_delay)?;
+        write_row(text, "  from intended time", &self.times.latency)?;
+        write_row(text, "  from sending", &self.times.latency_from_send)?;
+        if self.rates.target_rate.is_some() {
+            write_row(text, "  generator's delay", &self.times.send_delay)?;
         }
         self.steps.iter().try_for_each(|step| step.write_line(text))?;
         write!(text, "stolen     ")?;

@@ -82,13 +82,23 @@ fn an_open_loop_over_loopback_is_answered_whole_by_one_thread_or_two_or_split() 
         let args = Args { common, work, split, ..Args::new(echo.address) };
         let report = run(&args, false).expect("loopback is there");
         // 200 with standard deviation 14.
-        let due = report.sent + report.never_sent;
+        let due = report.requests.sent + report.requests.never_sent;
         assert!((100..320).contains(&due), "{threads} {split}: {report:?}");
-        assert_eq!((report.received, report.lost), (report.sent, 0), "{threads} {split}");
-        assert_eq!(report.corrupted + report.duplicates + report.reordered, 0);
-        assert!(report.latency.p50_us > 0.0 && report.latency.p50_us <= report.latency.max_us);
-        assert!(report.latency.max_us >= report.latency_from_send.max_us);
-        assert!(!report.interrupted && report.failed_checks.is_empty());
+        assert_eq!(
+            (report.requests.received, report.requests.lost),
+            (report.requests.sent, 0),
+            "{threads} {split}"
+        );
+        assert_eq!(
+            report.replies.corrupted + report.replies.duplicates + report.replies.reordered,
+            0
+        );
+        assert!(
+            report.times.latency.p50_us > 0.0
+                && report.times.latency.p50_us <= report.times.latency.max_us
+        );
+        assert!(report.times.latency.max_us >= report.times.latency_from_send.max_us);
+        assert!(!report.run.interrupted && report.failed_checks.is_empty());
     }
     echo.stop();
 }
@@ -106,8 +116,11 @@ fn a_closed_loop_over_loopback_answers_what_it_sends() {
     };
     let args = Args { common, ..Args::new(echo.address) };
     let report = run(&args, false).expect("loopback is there");
-    assert!(report.sent >= 8, "{report:?}");
-    assert_eq!((report.lost, report.corrupted, report.target_rate), (0, 0, None));
+    assert!(report.requests.sent >= 8, "{report:?}");
+    assert_eq!(
+        (report.requests.lost, report.replies.corrupted, report.rates.target_rate),
+        (0, 0, None)
+    );
     assert_eq!(echo.stop().len(), 4);
 }
 
@@ -127,9 +140,9 @@ fn the_server_sees_as_many_flows_as_were_asked_for() {
         let args = Args { common, source_prefix, ..Args::new(echo.address) };
         let report = run(&args, false).expect("loopback is there");
         // On a busy machine a few are not sent in time; those that are must be of as many flows.
-        assert_eq!(report.sent + report.never_sent, 400, "{report:?}");
-        assert_eq!((report.lost, report.corrupted), (0, 0), "{report:?}");
-        assert_eq!(echo.stop().len() as u64, report.sent.min(300));
+        assert_eq!(report.requests.sent + report.requests.never_sent, 400, "{report:?}");
+        assert_eq!((report.requests.lost, report.replies.corrupted), (0, 0), "{report:?}");
+        assert_eq!(echo.stop().len() as u64, report.requests.sent.min(300));
     }
 }
 
@@ -148,8 +161,11 @@ fn each_step_of_a_sweep_is_measured_for_itself_and_all_together_are_the_whole() 
     echo.stop();
     let due: Vec<u64> = report.steps.iter().map(|step| step.sent + step.never_sent).collect();
     assert_eq!(due, [50, 100, 150]);
-    assert_eq!(report.steps.iter().map(|step| step.received).sum::<u64>(), report.received);
-    assert_eq!(report.lost, 0, "{report:?}");
+    assert_eq!(
+        report.steps.iter().map(|step| step.received).sum::<u64>(),
+        report.requests.received
+    );
+    assert_eq!(report.requests.lost, 0, "{report:?}");
     assert_eq!(report.csv_lines().lines().count(), 3);
     assert!(report.csv_lines().starts_with("constant, 1000, "), "{}", report.csv_lines());
     assert!(report.table().contains("step        3000/s wanted"), "{}", report.table());
@@ -179,7 +195,7 @@ fn a_histogram_log_that_becomes_full_costs_the_log_and_not_the_report() {
     let args = Args { common, ..Args::new(echo.address) };
     let report = run(&args, false).expect("it can be opened");
     echo.stop();
-    assert!(report.sent + report.never_sent > 0, "{report:?}");
+    assert!(report.requests.sent + report.requests.never_sent > 0, "{report:?}");
     assert_eq!(report.failed_checks.len(), 1, "{report:?}");
     assert!(report.failed_checks[0].contains("histogram log /dev/full"), "{report:?}");
 }
@@ -198,7 +214,10 @@ fn a_target_where_nobody_listens_is_all_lost_and_fails_its_check() {
     };
     let args = Args { common, ..Args::new(address) };
     let report = run(&args, false).expect("sending does not need a listener");
-    assert!(report.refused > 0 && report.lost == report.sent, "{report:?}");
+    assert!(
+        report.transport.refused > 0 && report.requests.lost == report.requests.sent,
+        "{report:?}"
+    );
     let [_, silence] = &report.failed_checks[..] else { panic!("{report:?}") };
     assert!(silence.contains("nothing was answered") && silence.contains("nobody listens"));
 }

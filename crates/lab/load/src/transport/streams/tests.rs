@@ -108,12 +108,25 @@ fn an_honest_server_answers_everything_on_as_many_connections_as_there_are_flows
     for pace in paces() {
         let server = Server::start(|stream, _| echo(stream, usize::MAX));
         let report = load(&patient(pace), server.address, &ECHO);
-        assert!(report.sent + report.never_sent > 3, "{report:?}");
-        assert_eq!(report.received, report.sent, "{report:?}");
-        let troubles = [report.lost, report.corrupted, report.reordered, report.duplicates];
+        assert!(report.requests.sent + report.requests.never_sent > 3, "{report:?}");
+        assert_eq!(report.requests.received, report.requests.sent, "{report:?}");
+        let troubles = [
+            report.requests.lost,
+            report.replies.corrupted,
+            report.replies.reordered,
+            report.replies.duplicates,
+        ];
         assert_eq!(troubles, [0; 4], "{report:?}");
-        assert_eq!([report.closed, report.broken, report.resent, report.errors], [0; 4]);
-        assert!(report.generator.contains("3 TCP connection(s)"), "{}", report.generator);
+        assert_eq!(
+            [
+                report.transport.closed,
+                report.transport.broken,
+                report.transport.resent,
+                report.replies.errors
+            ],
+            [0; 4]
+        );
+        assert!(report.run.generator.contains("3 TCP connection(s)"), "{}", report.run.generator);
     }
 }
 
@@ -138,9 +151,9 @@ fn what_a_closing_server_owed_is_asked_again_and_nothing_is_lost() {
         // Each connection answers five and a half requests.
         let server = Server::start(|stream, _| echo(stream, 220));
         let report = load(&patient(pace), server.address, &ECHO);
-        assert!(report.closed > 0 && report.resent > 0, "{report:?}");
-        assert_eq!((report.lost, report.corrupted), (0, 0), "{report:?}");
-        assert_eq!(report.received, report.sent);
+        assert!(report.transport.closed > 0 && report.transport.resent > 0, "{report:?}");
+        assert_eq!((report.requests.lost, report.replies.corrupted), (0, 0), "{report:?}");
+        assert_eq!(report.requests.received, report.requests.sent);
     }
 }
 
@@ -149,11 +162,11 @@ fn a_server_that_closes_at_once_loses_everything_in_bounded_time_and_tries() {
     for pace in paces() {
         let server = Server::start(|stream, _| drop(stream));
         let report = load(&plan(pace), server.address, &ECHO);
-        assert_eq!(report.received, 0);
-        assert!(report.closed > 3, "{report:?}");
+        assert_eq!(report.requests.received, 0);
+        assert!(report.transport.closed > 3, "{report:?}");
         // With 100 ms between tries at last, three connections cannot be made often.
-        assert!(report.closed < 200, "{report:?}");
-        assert!(report.sent > 0, "{report:?}");
+        assert!(report.transport.closed < 200, "{report:?}");
+        assert!(report.requests.sent > 0, "{report:?}");
     }
 }
 
@@ -169,8 +182,11 @@ fn garbage_ends_its_connection_and_is_counted() {
             }
         });
         let report = load(&plan(pace), server.address, &http);
-        assert_eq!(report.received, 0, "{report:?}");
-        assert!(report.broken > 0 && report.lost == report.sent, "{report:?}");
+        assert_eq!(report.requests.received, 0, "{report:?}");
+        assert!(
+            report.transport.broken > 0 && report.requests.lost == report.requests.sent,
+            "{report:?}"
+        );
     }
 }
 
@@ -183,8 +199,8 @@ fn an_answer_without_end_is_given_up_and_nothing_of_it_is_kept() {
         let _ = stream.read(&mut bytes);
     });
     let report = load(&plan(paces()[0]), server.address, &redis);
-    assert_eq!(report.received, 0);
-    assert!(report.broken > 0, "{report:?}");
+    assert_eq!(report.requests.received, 0);
+    assert!(report.transport.broken > 0, "{report:?}");
 }
 
 #[test]
@@ -197,8 +213,8 @@ fn bytes_that_nobody_asked_for_end_the_connection() {
         echo(stream, usize::MAX);
     });
     let report = load(&plan(paces()[0]), server.address, &ECHO);
-    assert!(report.broken + report.corrupted > 0, "{report:?}");
-    assert!(report.received > 0, "{report:?}");
+    assert!(report.transport.broken + report.replies.corrupted > 0, "{report:?}");
+    assert!(report.requests.received > 0, "{report:?}");
 }
 
 #[test]
@@ -212,8 +228,8 @@ fn half_an_answer_and_silence_is_lost_when_the_grace_is_over() {
             }
         });
         let report = load(&plan(pace), server.address, &ECHO);
-        assert_eq!((report.received, report.broken), (0, 0), "{report:?}");
-        assert_eq!(report.lost, report.sent);
+        assert_eq!((report.requests.received, report.transport.broken), (0, 0), "{report:?}");
+        assert_eq!(report.requests.lost, report.requests.sent);
     }
 }
 
@@ -230,8 +246,15 @@ fn damaged_and_swapped_copies_are_corrupted() {
     });
     let report = load(&plan(paces()[0]), server.address, &ECHO);
     // Those that had not come back when the grace was over are lost whatever they were.
-    assert!(report.corrupted > 0 && report.corrupted <= report.sent, "{report:?}");
-    assert_eq!((report.received, report.lost), (0, report.sent), "{report:?}");
+    assert!(
+        report.replies.corrupted > 0 && report.replies.corrupted <= report.requests.sent,
+        "{report:?}"
+    );
+    assert_eq!(
+        (report.requests.received, report.requests.lost),
+        (0, report.requests.sent),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -251,8 +274,8 @@ fn a_server_that_does_not_read_holds_up_only_its_own_requests() {
     let plan = Plan { payload_bytes: 65_000, length, grace, ..plan(paces()[0]) };
     let protocol = Protocol::Echo { payload_bytes: 65_000 };
     let report = load(&plan, server.address, &protocol);
-    assert!(report.received > report.sent / 3, "{report:?}");
-    assert!(report.sent + report.never_sent == 200, "{report:?}");
+    assert!(report.requests.received > report.requests.sent / 3, "{report:?}");
+    assert!(report.requests.sent + report.requests.never_sent == 200, "{report:?}");
 }
 
 #[test]
@@ -271,8 +294,14 @@ fn a_page_that_ends_its_connection_is_no_trouble() {
         let http = Protocol::Http(Page::new("here", "/"));
         let one_by_one = Plan { flows: 1, ..patient(Pace::Closed { outstanding: 1 }) };
         let report = load(&one_by_one, server.address, &http);
-        assert!(report.received > 0, "{report:?}");
-        let troubles = [report.errors, report.broken, report.closed, report.resent, report.lost];
+        assert!(report.requests.received > 0, "{report:?}");
+        let troubles = [
+            report.replies.errors,
+            report.transport.broken,
+            report.transport.closed,
+            report.transport.resent,
+            report.requests.lost,
+        ];
         assert_eq!(troubles, [0; 5], "{report:?}");
     }
 }
