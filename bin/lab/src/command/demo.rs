@@ -8,7 +8,6 @@ mod cpu_use;
 mod crash_act;
 mod crash_callers;
 mod crash_report;
-mod linux_echo;
 mod load_process;
 mod ownership;
 mod placement;

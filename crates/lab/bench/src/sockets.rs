@@ -12,7 +12,7 @@ mod breakdown;
 pub(crate) mod client;
 pub(crate) mod connections;
 mod contest;
-mod dialogue;
+pub(crate) mod dialogue;
 mod echo;
 mod idle;
 mod instructions;

@@ -1,8 +1,8 @@
 //! `calisto bench tcp`: what the TCP engine costs, and what Linux's and others cost.
 //!
 //! One file per case. `end.rs` is an engine with its rings behind a wire in memory; for real
-//! packets `harness.rs` starts the daemon, `kernel_server.rs` is what it is held against, and
-//! `kernel_client.rs` the client of both.
+//! packets `harness.rs` starts the daemon, a `LinuxServer` is what it is held against, and
+//! `kernel_client.rs` is the client of both.
 
 mod accept;
 mod bulk;
@@ -14,7 +14,6 @@ mod flood;
 mod flows;
 pub(crate) mod harness;
 mod kernel_client;
-pub(crate) mod kernel_server;
 mod lean;
 mod line;
 mod peers;

@@ -1,5 +1,5 @@
 //! Two network namespaces joined by a veth pair, for demo, benches and tests; attackers, and honest
-//! clients beside them.
+//! clients beside them; Linux's own server to compare with.
 //!
 //! A [`Testbed`] exists in the kernel exactly as long as its value does: dropping it, also while
 //! a panic unwinds, ends what still runs inside and removes both namespaces. What no destructor
@@ -20,10 +20,12 @@ mod bystanders;
 mod error;
 mod forged;
 mod ip;
+mod linux_server;
 mod memory_group;
 mod name;
 mod setup;
 mod side;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -33,9 +35,11 @@ pub use bed::{Testbed, TestbedConfig};
 pub use bystanders::{Bystanders, Exchange, Seen};
 pub use error::TestbedError;
 pub use forged::Forged;
+pub use linux_server::{Idle, LinuxServer, Service, linux_listeners};
 pub use memory_group::MemoryGroup;
 pub use name::remove_stale;
 pub use side::Side;
+pub use watch::Watch;
 
 /// From now on Ctrl-C and SIGTERM set `sys::signal::stop_requested()` instead of ending the
 /// process, so that the destructors of its beds run.

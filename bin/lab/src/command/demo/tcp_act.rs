@@ -6,10 +6,9 @@ use std::time::Duration;
 use cli::failure::Failure;
 use load::Latencies;
 use serde::Serialize;
-use testbed::{Side, Testbed, TestbedConfig};
+use testbed::{Idle, LinuxServer, Service, Side, Testbed, TestbedConfig, linux_listeners};
 
 use super::Demo;
-use super::linux_echo::LinuxEcho;
 use super::placement::Placement;
 use super::progress::{Progress, check_stop, pause};
 use super::server::{Server, run};
@@ -90,7 +89,9 @@ pub(super) fn play(demo: &Demo, placement: &Placement, tell: &Progress) -> Resul
     run(side.command("ip").args(["address", "add", &add, "dev", side.interface()]))?;
     let linux = SocketAddr::from((LINUX_ADDRESS, LINUX_PORT));
     let cpu = placement.dispatcher;
-    let echo = LinuxEcho::start(side, linux, cpu)?;
+    let listeners = linux_listeners(side, LINUX_ADDRESS, LINUX_PORT..LINUX_PORT + 1, None);
+    let echo = listeners.and_then(|at| LinuxServer::start(cpu, at, Service::Echo, Idle::Sleep));
+    let echo = echo.map_err(|error| Failure::new(format!("the echo of Linux: {error}")))?;
     tell.say(&format!(
         "TCP: {} to an echo of the data path and to one of Linux, {}",
         connections(demo.connections),

@@ -1,17 +1,15 @@
 //! The client of the third act: Linux sockets that ask, check every answer, and measure.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use base::Nanos;
 use cli::failure::Failure;
 use load::Latencies;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use testbed::Side;
+use rustix::event::epoll::EventFlags;
+use testbed::{Side, Watch};
 
 use super::progress::check_stop;
 
@@ -25,10 +23,7 @@ const WARM_UP: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Between two looks whether to stop.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-
-/// Sockets looked after in one turn, at most.
-const EVENTS: usize = 64;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Period of what bulk is made of: no ring and no segment is a whole number of it.
 const PERIOD: usize = 251;
@@ -65,36 +60,31 @@ pub(super) fn ask(
     length: Duration,
 ) -> Result<Answers, Failure> {
     inside(side, cpu, || {
-        let set = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| failed(&errno.into()))?;
+        let mut watch = Watch::new(LOOK_EVERY).map_err(|error| failed(&error))?;
         let mut askers = Vec::new();
-        for number in 0..u64::from(connections) {
+        for number in 0..connections as usize {
             let stream = connect(server)?;
-            let data = EventData::new_u64(number);
-            epoll::add(&set, &stream, data, EventFlags::IN)
-                .map_err(|errno| failed(&errno.into()))?;
+            watch.add(&stream, number, EventFlags::IN).map_err(|error| failed(&error))?;
             let answer = [0; REQUEST_BYTES];
             askers.push(Asker { stream, number: 0, asked: Instant::now(), answer, filled: 0 });
         }
-        drive(&set, &mut askers, length)
+        drive(&mut watch, &mut askers, length)
     })
 }
 
-fn drive(set: &OwnedFd, askers: &mut [Asker], length: Duration) -> Result<Answers, Failure> {
+fn drive(watch: &mut Watch, askers: &mut [Asker], length: Duration) -> Result<Answers, Failure> {
     let warm = Instant::now() + WARM_UP;
     let end = warm + length;
     askers.iter_mut().try_for_each(Asker::ask)?;
     let (mut latencies, mut all, mut open) = (Latencies::default(), 0, askers.len());
     let mut heard = Instant::now();
-    let mut room = [const { MaybeUninit::uninit() }; EVENTS];
     while open > 0 {
-        // Interrupted by a signal is as good as nothing ready.
-        let ready = epoll::wait(set, &mut room, Some(&LOOK_EVERY));
-        let ready = ready.map(|(events, _)| &*events).unwrap_or_default();
-        if ready.is_empty() && heard.elapsed() > TIMEOUT {
+        let ready = watch.look().map_err(|error| failed(&error))?;
+        if ready == 0 && heard.elapsed() > TIMEOUT {
             return Err(silent());
         }
-        for event in ready {
-            let Some(asker) = askers.get_mut(event.data.u64() as usize) else { continue };
+        for at in 0..ready {
+            let Some(asker) = askers.get_mut(watch.event(at).0) else { continue };
             if !asker.hear()? {
                 continue;
             }

@@ -5,15 +5,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use base::Nanos;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use sys::clock::now;
 use sys::tcp_info::sent_again;
-use testbed::Side;
+use testbed::{Side, Watch};
 
 use super::text::{Text, Wrong};
 use crate::cases::DeathSize;
@@ -31,7 +31,7 @@ const CHUNK: usize = 1 << 14;
 const GIVEN_UP: Nanos = Nanos::from_secs(20);
 
 /// Between two looks at nothing.
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// When a daemon has ended and when all of its connections stood again; zero: not yet.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ struct Caller {
 /// The connections.
 pub(super) struct Callers {
     all: Vec<Caller>,
-    epoll: OwnedFd,
+    watch: Watch,
     /// Who asks next, and when.
     due: BinaryHeap<Reverse<(Nanos, usize)>>,
     random: SplitMix,
@@ -92,13 +92,12 @@ impl Callers {
         seed: u64,
     ) -> Result<Self, Error> {
         let mut random = SplitMix(seed);
-        let epoll = epoll::create(CreateFlags::CLOEXEC).or_needs("epoll")?;
+        let watch = Watch::new(PAUSE).or_needs("epoll")?;
         let mut all = Vec::new();
         for stream in connected(side, server, size.connections)? {
-            let data = EventData::new_u64(all.len() as u64);
             // By edges: one that may write is not told of it all the time.
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-            epoll::add(&epoll, &stream, data, flags).or_needs("epoll")?;
+            watch.add(&stream, all.len(), flags).or_needs("epoll")?;
             all.push(Caller {
                 stream,
                 text: Text::new(random.next()),
@@ -112,25 +111,19 @@ impl Callers {
             });
         }
         let pause = Nanos(1_000_000_000 * size.connections as u64 / size.per_second);
-        Ok(Self { all, epoll, due: BinaryHeap::new(), random, pause })
+        Ok(Self { all, watch, due: BinaryHeap::new(), random, pause })
     }
 
     /// Asks until each has been answered that began to ask when all stood again.
     pub(super) fn ask(mut self, moments: &Moments) -> Result<Vec<Seen>, Error> {
         let (mut buffer, mut meant) = (vec![0; CHUNK], vec![0; CHUNK]);
-        let mut events =
-            vec![Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 256];
         for number in 0..self.all.len() {
             self.wait_a_while(number, now());
         }
         let mut ended_at = Nanos::ZERO;
         while self.all.iter().any(|caller| caller.is_under_way(ended_at)) {
             unless_interrupted()?;
-            let count = match epoll::wait(&self.epoll, &mut events[..], Some(&PAUSE)) {
-                Ok(count) => count,
-                Err(rustix::io::Errno::INTR) => 0,
-                Err(error) => return Err(error).or_needs("epoll"),
-            };
+            let count = self.watch.look().or_needs("epoll")?;
             let stand_at = Nanos(moments.stand_at.load(Ordering::Acquire));
             if ended_at == Nanos::ZERO {
                 ended_at = Nanos(moments.ended_at.load(Ordering::Acquire));
@@ -138,8 +131,8 @@ impl Callers {
                     self.all.iter_mut().for_each(Caller::note_sent_again);
                 }
             }
-            for event in &events[..count] {
-                let number = event.data.u64() as usize;
+            for at in 0..count {
+                let (number, _) = self.watch.event(at);
                 let caller = &mut self.all[number];
                 if caller.seen.fault.is_some() {
                     continue;

@@ -3,15 +3,13 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use base::Nanos;
 use load::Latencies;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use sys::clock::now;
-use testbed::Side;
+use testbed::{Side, Watch};
 
 use super::dialogue::{Dialogue, Request};
 use crate::error::{Error, OrNeeds};
@@ -45,10 +43,9 @@ struct Connection {
 }
 
 /// The connections of a client.
-pub(super) struct Clients {
+pub(crate) struct Clients {
     connections: Vec<Connection>,
-    epoll: OwnedFd,
-    events: Vec<Event>,
+    watch: Watch,
     buffer: Vec<u8>,
     /// Answers that are waited for.
     pub(super) outstanding: usize,
@@ -56,9 +53,9 @@ pub(super) struct Clients {
 
 /// What a client has seen.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answers {
-    pub(super) per_second: f64,
-    pub(super) p50_us: f64,
+pub(crate) struct Answers {
+    pub(crate) per_second: f64,
+    pub(crate) p50_us: f64,
     pub(super) p95_us: f64,
     /// Requests without an answer.
     pub(super) lost: u64,
@@ -81,18 +78,17 @@ impl Clients {
         Self::new(connected(side, server, count)?)
     }
 
-    fn new(streams: Vec<TcpStream>) -> Result<Self, Error> {
-        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        let epoll = epoll::create(CreateFlags::CLOEXEC).or_needs("epoll")?;
+    /// Over connections that are there.
+    pub(crate) fn new(streams: Vec<TcpStream>) -> Result<Self, Error> {
+        let watch = Watch::new(Duration::ZERO).or_needs("epoll")?;
         for (number, stream) in streams.iter().enumerate() {
-            let data = EventData::new_u64(number as u64);
-            epoll::add(&epoll, stream, data, EventFlags::IN).or_needs("epoll")?;
+            stream.set_nonblocking(true).or_needs("connection")?;
+            watch.add(stream, number, EventFlags::IN).or_needs("epoll")?;
         }
         let connection = |stream| Connection { stream, awaited: VecDeque::new(), received: 0 };
         Ok(Self {
             connections: streams.into_iter().map(connection).collect(),
-            epoll,
-            events: vec![none; 256],
+            watch,
             buffer: vec![0; 1 << 16],
             outstanding: 0,
         })
@@ -128,15 +124,8 @@ impl Clients {
         latencies: &mut Latencies,
         answered: &mut VecDeque<usize>,
     ) -> Result<(), Error> {
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = match epoll::wait(&self.epoll, &mut self.events[..], Some(&at_once)) {
-            Ok(count) => count,
-            // A signal: whoever looks next sees what it was.
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(error) => return Err(error).or_needs("epoll"),
-        };
-        for event in 0..count {
-            let number = self.events[event].data.u64() as usize;
+        for at in 0..self.watch.look().or_needs("epoll")? {
+            let (number, _) = self.watch.event(at);
             let connection = &mut self.connections[number];
             match connection.stream.read(&mut self.buffer) {
                 Ok(0) => return Err("the server has closed").or_needs("answer"),
@@ -156,7 +145,7 @@ impl Clients {
     }
 
     /// Asks on that many connections at a time, for `length`. The longest idle one is next.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         dialogue: &mut Dialogue,
         under_way: usize,

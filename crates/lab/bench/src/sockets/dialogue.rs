@@ -23,7 +23,7 @@ pub(super) struct Request<'a> {
 }
 
 /// A source of requests, the same for the same seed.
-pub(super) enum Dialogue {
+pub(crate) enum Dialogue {
     /// Every byte comes back.
     Echo,
     /// memcached's text protocol.

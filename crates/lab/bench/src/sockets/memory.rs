@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
+use testbed::Service;
 
 use super::accelerated::Profile;
 use super::client::connected;
@@ -16,13 +17,13 @@ use super::dialogue::ECHO_BYTES;
 use super::echo::{self, PORT};
 use super::programs::{Compiled, EPOLL_ECHO};
 use super::tested_stack::TestedStack;
+
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::place::on_cpu;
 use crate::report::Report;
 use crate::tcp::harness::serve;
-use crate::tcp::kernel_server::Service;
 
 /// Caches of the kernel in which a socket has something of its own.
 const CACHES: [&str; 8] = [

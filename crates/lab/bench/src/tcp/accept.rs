@@ -1,11 +1,10 @@
 //! Connections a second that a server on real packets accepts and closes, and Linux's.
 
 use base::Nanos;
-use testbed::{Side, Testbed, TestbedConfig};
+use testbed::{Idle, Service, Side, Testbed, TestbedConfig};
 
-use super::harness::{serve, set};
+use super::harness::{serve, serve_linux, set};
 use super::kernel_client::open_and_close;
-use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
@@ -46,10 +45,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         };
         let servers: Vec<_> = PORTS.map(|port| harness.address(port)).collect();
         ours.push(opened(harness.bed.client(), &servers)?);
-        let listeners = listeners_in(bed.server(), PORTS, "cubic")?;
-        let kernel = KernelServer::start(server, listeners, Service::Discard, Idle::Spin)?;
+        let kernel = serve_linux(server, bed.server(), PORTS, Service::Discard, Idle::Spin)?;
         linux.push(opened(bed.client(), kernel.addresses())?);
-        kernel.end()?;
+        kernel.end().or_needs("server of Linux")?;
     }
     let figure = Figure::new("calistod", "connections/s", &ours)
         .against("Linux", &ours, &linux)

@@ -1,11 +1,10 @@
 //! One stream of bytes over a veth, each way, against Linux's own TCP at both ends.
 
 use base::Nanos;
-use testbed::{Side, Testbed, TestbedConfig};
+use testbed::{Idle, Service, Side, Testbed, TestbedConfig};
 
-use super::harness::serve;
+use super::harness::{CONGESTION, serve, serve_linux};
 use super::kernel_client::{connect, receive, send};
-use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
@@ -13,8 +12,6 @@ use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 
 const PORT: u16 = 7009;
-
-const CONGESTION: &str = "cubic";
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let Cpus { client, server } = plan.cpus;
@@ -41,10 +38,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
                 on_cpu(client, || moved(service, side, address, length)).map(to_mbit)
             };
             ours.push(move_bytes(harness.bed.client(), harness.address(PORT))?);
-            let listeners = listeners_in(bed.server(), PORT..PORT + 1, CONGESTION)?;
-            let kernel = KernelServer::start(server, listeners, service, Idle::Spin)?;
+            let kernel = serve_linux(server, bed.server(), PORT..PORT + 1, service, Idle::Spin)?;
             linux.push(move_bytes(bed.client(), kernel.addresses()[0])?);
-            kernel.end()?;
+            kernel.end().or_needs("server of Linux")?;
         }
         let figure = Figure::new(format!("{} {way}", service.job()), "Mbit/s", &ours)
             .against("Linux", &ours, &linux)

@@ -2,24 +2,22 @@
 //! and against Linux's own TCP.
 
 use base::Nanos;
-use testbed::{Testbed, TestbedConfig};
+use testbed::{Idle, Service, Testbed, TestbedConfig};
 
 use super::end::REQUEST_BYTES;
-use super::harness::serve;
-use super::kernel_client::{ask, connect};
-use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
+use super::harness::{CONGESTION, serve, serve_linux};
+use super::kernel_client::connect;
 use crate::cases::Plan;
-use crate::echo_wire::{Answers, EchoWire};
+use crate::echo_wire::EchoWire;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
+use crate::sockets::client::Clients;
+use crate::sockets::dialogue::Dialogue;
 use crate::steer;
 
 const PORT: u16 = 7007;
-
-/// Linux's, at both ends: its default elsewhere may pace.
-const CONGESTION: &str = "cubic";
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let Cpus { client, server } = plan.cpus;
@@ -40,21 +38,22 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
     let bare = EchoWire::new()?;
     for connections in [1, 16, 64] {
-        let mut samples: [Vec<Answers>; 3] = Default::default();
+        let mut samples: [Vec<[f64; 2]>; 3] = Default::default();
         for round in 0..plan.rounds {
             plan.round(report, round, format_args!("{connections} connections"))?;
             let [ours, linux, least] = &mut samples;
             let address = harness.address(PORT);
             ours.push(asked(plan, harness.bed.client(), address, connections, length)?);
-            let listeners = listeners_in(bed.server(), PORT..PORT + 1, CONGESTION)?;
-            let kernel = KernelServer::start(server, listeners, Service::Echo, Idle::Spin)?;
+            let kernel =
+                serve_linux(server, bed.server(), PORT..PORT + 1, Service::Echo, Idle::Spin)?;
             let address = (bed.server().ipv4(), PORT).into();
             linux.push(asked(plan, bed.client(), address, connections, length)?);
-            kernel.end()?;
-            least.push(bare.measure(plan, connections, length, steer::bare)?);
+            kernel.end().or_needs("server of Linux")?;
+            let answers = bare.measure(plan, connections, length, steer::bare)?;
+            least.push([answers.per_second, answers.p50_us]);
         }
-        let rates = samples.each_ref().map(|runs| column(runs, |run| run.per_second));
-        let delays = samples.each_ref().map(|runs| column(runs, |run| run.p50_us));
+        let rates = samples.each_ref().map(|runs| column(runs, 0));
+        let delays = samples.each_ref().map(|runs| column(runs, 1));
         let unit = "requests/s";
         let name = format!("tcp-echo, {connections} connections");
         let mut figure =
@@ -74,21 +73,24 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn column(runs: &[Answers], value: fn(&Answers) -> f64) -> Vec<f64> {
-    runs.iter().map(value).collect()
+fn column(runs: &[[f64; 2]], at: usize) -> Vec<f64> {
+    runs.iter().map(|run| run[at]).collect()
 }
 
-/// One client of a server, for `length`; what comes first finds everything cold.
+/// What one client gets a second of a server, and its median latency in microseconds, for
+/// `length`; what comes first finds everything cold.
 fn asked(
     plan: &Plan,
     client: &testbed::Side,
     server: std::net::SocketAddr,
     connections: usize,
     length: Nanos,
-) -> Result<Answers, Error> {
+) -> Result<[f64; 2], Error> {
     on_cpu(plan.cpus.client, || {
-        let mut streams = connect(client, server, connections, CONGESTION)?;
-        ask(&mut streams, Nanos(length.0 / 5))?;
-        ask(&mut streams, length)
+        let streams = connect(client, server, connections, CONGESTION)?;
+        let mut clients = Clients::new(streams)?;
+        clients.ask(&mut Dialogue::Echo, connections, Nanos(length.0 / 5))?;
+        let answers = clients.ask(&mut Dialogue::Echo, connections, length)?;
+        Ok([answers.per_second, answers.p50_us])
     })
 }

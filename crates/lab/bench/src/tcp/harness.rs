@@ -2,10 +2,14 @@
 
 use std::ops::Range;
 
-use super::kernel_server::Service;
+use testbed::{Idle, LinuxServer, Service, Side, linux_listeners};
+
 use crate::apps::harness::Harness;
 use crate::error::{Error, OrNeeds};
 use crate::place::Cpus;
+
+/// Linux's, at both ends: its default elsewhere may pace.
+pub(crate) const CONGESTION: &str = "cubic";
 
 /// Starts it, at these ports; `settings` are lines of its section `[tcp]`.
 pub(crate) fn serve(
@@ -18,6 +22,19 @@ pub(crate) fn serve(
     let sections =
         format!("listen = {listen:?}\n[workers]\njob = {:?}\n[tcp]\n{settings}\n", service.job());
     Harness::start_with(cpus, &sections)
+}
+
+/// Starts what it is held against at these ports of a namespace: Linux, on that CPU, with CUBIC.
+pub(crate) fn serve_linux(
+    cpu: usize,
+    side: &Side,
+    ports: Range<u16>,
+    service: Service,
+    idle: Idle,
+) -> Result<LinuxServer, Error> {
+    let listeners = linux_listeners(side, side.ipv4(), ports, Some(CONGESTION));
+    let listeners = listeners.or_needs("listener of Linux")?;
+    LinuxServer::start(Some(cpu), listeners, service, idle).or_needs("server of Linux")
 }
 
 /// Writes into a setting of the kernel for a namespace: a path below /proc/sys.

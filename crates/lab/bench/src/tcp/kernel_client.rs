@@ -2,20 +2,16 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use base::Nanos;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use sys::clock::now;
-use testbed::Side;
+use testbed::{Idle, Side, Watch};
 
-use super::end::REQUEST_BYTES;
-use super::kernel_server::Idle;
-use crate::echo_wire::Answers;
 use crate::error::{Error, OrNeeds, unless_interrupted};
-use crate::figure::median;
 
 /// One attempt to connect.
 const ATTEMPT: Duration = Duration::from_millis(250);
@@ -56,98 +52,6 @@ pub(super) fn connect(
     Ok(streams)
 }
 
-/// Looks after many sockets.
-struct Watch {
-    epoll: OwnedFd,
-    idle: Idle,
-    events: [Event; 64],
-}
-
-impl Watch {
-    fn new(idle: Idle) -> Result<Self, Error> {
-        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        let epoll = epoll::create(CreateFlags::CLOEXEC).or_needs("epoll")?;
-        Ok(Self { epoll, idle, events: [none; 64] })
-    }
-
-    fn add(&self, socket: impl AsFd, number: usize, flags: EventFlags) -> Result<(), Error> {
-        let data = EventData::new_u64(number as u64);
-        epoll::add(&self.epoll, socket, data, flags).or_needs("epoll")
-    }
-
-    fn change(&self, socket: impl AsFd, number: usize, flags: EventFlags) -> Result<(), Error> {
-        let data = EventData::new_u64(number as u64);
-        epoll::modify(&self.epoll, socket, data, flags).or_needs("epoll")
-    }
-
-    /// The numbers of sockets that something has happened to.
-    fn look(&mut self) -> Result<impl Iterator<Item = usize>, Error> {
-        let timeout = self.idle.timeout();
-        let count = match epoll::wait(&self.epoll, &mut self.events[..], Some(&timeout)) {
-            Ok(count) => count,
-            // A signal: whoever looks next sees what it was.
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(error) => return Err(error).or_needs("epoll"),
-        };
-        Ok(self.events[..count].iter().map(|event| event.data.u64() as usize))
-    }
-}
-
-/// A request under way on every connection, for `length`.
-pub(super) fn ask(streams: &mut [TcpStream], length: Nanos) -> Result<Answers, Error> {
-    let mut watch = Watch::new(Idle::Spin)?;
-    let mut sent_at = vec![Nanos::ZERO; streams.len()];
-    let mut received = vec![0; streams.len()];
-    let mut delays = Vec::with_capacity(1 << 18);
-    let request = [0x5a; REQUEST_BYTES];
-    let began = now();
-    for (number, stream) in streams.iter_mut().enumerate() {
-        stream.set_nonblocking(true).or_needs("connection")?;
-        watch.add(&*stream, number, EventFlags::IN)?;
-        sent_at[number] = now();
-        stream.write_all(&request).or_needs("way to send")?;
-    }
-    let mut answer = [0; REQUEST_BYTES];
-    let (mut time, mut moved_at) = (began, began);
-    while time.since(began) < length {
-        time = now();
-        if time.since(moved_at) > STALLED {
-            return Err(format!("nothing came for {STALLED}")).or_needs("answer");
-        }
-        let ready: arrayvec::ArrayVec<usize, 64> = watch.look()?.collect();
-        for number in ready {
-            let wanted = REQUEST_BYTES - received[number];
-            match streams[number].read(&mut answer[..wanted]) {
-                Ok(0) => return Err("the server has closed").or_needs("answer"),
-                Ok(count) if count < wanted => received[number] += count,
-                Ok(_) => {
-                    time = now();
-                    moved_at = time;
-                    delays.push(time.since(sent_at[number]).as_micros_f64());
-                    (received[number], sent_at[number]) = (0, time);
-                    streams[number].write_all(&request).or_needs("way to send")?;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error).or_needs("answer"),
-            }
-        }
-    }
-    let per_second = delays.len() as f64 / time.since(began).as_secs_f64();
-    // What is still under way is left behind with the connection.
-    let mut left = streams.len();
-    let until = now() + Nanos::from_millis(200);
-    while left > 0 && now() < until {
-        let ready: arrayvec::ArrayVec<usize, 64> = watch.look()?.collect();
-        for number in ready {
-            let wanted = REQUEST_BYTES - received[number];
-            let count = streams[number].read(&mut answer[..wanted]).unwrap_or(0);
-            received[number] += count;
-            left -= usize::from(count > 0 && count == wanted);
-        }
-    }
-    Ok(Answers { per_second, p50_us: median(&delays).unwrap_or(f64::NAN), resent: 0 })
-}
-
 /// Sends for `length` and waits until all of it has arrived: bytes a second.
 pub(super) fn send(mut stream: TcpStream, length: Nanos) -> Result<f64, Error> {
     let timeout = Some(Duration::from_nanos(STALLED.0));
@@ -173,10 +77,10 @@ pub(super) fn receive(
     length: Nanos,
     idle: Idle,
 ) -> Result<Vec<f64>, Error> {
-    let mut watch = Watch::new(idle)?;
+    let mut watch = Watch::new(idle.timeout()).or_needs("epoll")?;
     for (number, stream) in streams.iter().enumerate() {
         stream.set_nonblocking(true).or_needs("connection")?;
-        watch.add(stream, number, EventFlags::IN)?;
+        watch.add(stream, number, EventFlags::IN).or_needs("epoll")?;
     }
     let mut bytes = vec![0_u64; streams.len()];
     let mut chunk = vec![0; CHUNK];
@@ -187,8 +91,8 @@ pub(super) fn receive(
         if time.since(moved_at) > STALLED {
             return Err(format!("nothing came for {STALLED}")).or_needs("byte of the stream");
         }
-        let ready: arrayvec::ArrayVec<usize, 64> = watch.look()?.collect();
-        for number in ready {
+        for at in 0..watch.look().or_needs("epoll")? {
+            let (number, _) = watch.event(at);
             match streams[number].read(&mut chunk) {
                 Ok(0) => return Err("the server has closed").or_needs("byte of the stream"),
                 Ok(count) => {
@@ -213,13 +117,13 @@ pub(super) fn open_and_close(
     length: Nanos,
 ) -> Result<f64, Error> {
     let opened = side.enter(|| {
-        let mut watch = Watch::new(Idle::Spin)?;
+        let mut watch = Watch::new(Idle::Spin.timeout()).or_needs("epoll")?;
         let mut slots: Vec<Slot> = Vec::new();
         let (mut next, mut done) = (0, 0_u64);
         let mut open = |watch: &Watch, number: usize| {
             next += 1;
             let socket = begin(servers[next % servers.len()])?;
-            watch.add(&socket, number, EventFlags::OUT)?;
+            watch.add(&socket, number, EventFlags::OUT).or_needs("epoll")?;
             Ok::<_, Error>(Slot { stream: socket.into(), is_closing: false })
         };
         for number in 0..under_way {
@@ -233,8 +137,8 @@ pub(super) fn open_and_close(
                 unless_interrupted()?;
                 return Err(format!("nothing came for {STALLED}")).or_needs("connection");
             }
-            let ready: arrayvec::ArrayVec<usize, 64> = watch.look()?.collect();
-            for number in ready {
+            for at in 0..watch.look().or_needs("epoll")? {
+                let (number, _) = watch.event(at);
                 let slot = &mut slots[number];
                 moved_at = time;
                 if !slot.is_closing {
@@ -243,7 +147,7 @@ pub(super) fn open_and_close(
                     }
                     slot.stream.shutdown(Shutdown::Write).or_needs("connection")?;
                     slot.is_closing = true;
-                    watch.change(&slot.stream, number, EventFlags::IN)?;
+                    watch.change(&slot.stream, number, EventFlags::IN).or_needs("epoll")?;
                     continue;
                 }
                 match slot.stream.read(&mut [0; 16]) {
@@ -282,33 +186,20 @@ fn begin(server: SocketAddr) -> Result<OwnedFd, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernel_server::{KernelServer, Service};
+    use testbed::{LinuxServer, Service};
+
     use super::*;
 
     fn with(service: Service, work: impl FnOnce(SocketAddr)) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let cpu = crate::place::Cpus::choose().server;
-        let server =
-            KernelServer::start(cpu, vec![listener], service, Idle::Sleep).expect("it starts");
+        let server = LinuxServer::start(None, vec![listener], service, Idle::Sleep);
+        let server = server.expect("it starts");
         work(server.addresses()[0]);
         server.end().expect("nothing went wrong");
     }
 
     fn streams(server: SocketAddr, count: usize) -> Vec<TcpStream> {
         (0..count).map(|_| TcpStream::connect(server).expect("it listens")).collect()
-    }
-
-    #[test]
-    fn answers_are_counted_and_connections_can_be_asked_again() {
-        with(Service::Echo, |server| {
-            let mut streams = streams(server, 3);
-            for _ in 0..2 {
-                let answers = ask(&mut streams, Nanos::from_secs(2)).expect("it echoes");
-                let count = answers.per_second * 2.0;
-                assert!(count > 3.0, "an answer is followed by the next request: {count}");
-                assert!(answers.p50_us > 0.0);
-            }
-        });
     }
 
     #[test]

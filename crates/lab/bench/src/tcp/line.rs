@@ -3,10 +3,9 @@
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use testbed::{Side, Testbed, TestbedConfig};
+use testbed::{Service, Side, Testbed, TestbedConfig};
 
 use super::harness::serve;
-use super::kernel_server::Service;
 use crate::apps::harness::Harness;
 use crate::error::{Error, OrNeeds};
 use crate::place::Cpus;

@@ -4,21 +4,19 @@ use std::net::SocketAddr;
 
 use base::Nanos;
 use serde_json::Value;
+use testbed::{Idle, Service};
 
-use super::harness::set;
+use super::harness::{CONGESTION, serve_linux, set};
 use super::kernel_client::{connect, receive};
-use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use super::line::Line;
 use crate::cases::Plan;
-use crate::error::Error;
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 
 /// The daemon's; Linux's server is at the next one.
 const PORT: u16 = 7019;
-
-const CONGESTION: &str = "cubic";
 
 /// Flows of each at the shared bottleneck.
 const FLOWS: usize = 8;
@@ -61,8 +59,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 fn alone(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Error> {
     let line = Line::new(plan.cpus, PORT, "")?;
     let ours_at: SocketAddr = (line.server().ipv4(), PORT).into();
-    let listeners = listeners_in(line.server(), PORT + 1..PORT + 2, CONGESTION)?;
-    let kernel = KernelServer::start(plan.cpus.server, listeners, Service::Chargen, Idle::Sleep)?;
+    let kernel = serve_linux(
+        plan.cpus.server,
+        line.server(),
+        PORT + 1..PORT + 2,
+        Service::Chargen,
+        Idle::Sleep,
+    )?;
     let linux_at = kernel.addresses()[0];
     for (name, options) in WIRES {
         let (mut ours, mut linux) = (Vec::new(), Vec::new());
@@ -86,7 +89,7 @@ fn alone(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Erro
     let figure = Figure::new(format!("{FLOWS} flows against {FLOWS} of Linux: share"), "", &shares)
         .target(Target::Near(1.025, 0.225));
     report.figure(figure)?;
-    kernel.end()
+    kernel.end().or_needs("server of Linux")
 }
 
 /// Mbit/s of one stream, and what the wire says.
