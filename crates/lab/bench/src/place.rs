@@ -1,7 +1,5 @@
 //! Where a measurement runs: one thread, one CPU.
 
-use std::io;
-use std::path::{Path, PathBuf};
 use std::thread;
 
 use base::Nanos;
@@ -61,37 +59,4 @@ pub(crate) fn cpu_time() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     // Neither part of a thread's time is negative.
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
-/// A directory for a bench's files, gone with this value.
-pub(crate) struct ScratchDir(PathBuf);
-
-impl ScratchDir {
-    /// A fresh directory that only its owner can read.
-    pub(crate) fn new(name: &str) -> io::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
-
-        for attempt in 0..100 {
-            let name = format!("calisto-bench-{name}-{}-{attempt}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::other("a hundred names are taken"))
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        // What cannot be removed is the temporary directory's to forget.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use base::Nanos;
 use rustix::process::Signal;
+use testbed::ScratchDir;
 
 use crate::error::{Error, OrNeeds};
-use crate::place::ScratchDir;
 use crate::process::{Process, cpu_time};
 
 /// What it said last, for an error.

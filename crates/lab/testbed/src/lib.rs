@@ -1,5 +1,5 @@
 //! Two network namespaces joined by a veth pair, for demo, benches and tests; attackers, and honest
-//! clients beside them; Linux's own server to compare with.
+//! clients beside them; a daemon under test, and Linux's own server to compare with.
 //!
 //! A [`Testbed`] exists in the kernel exactly as long as its value does: dropping it, also while
 //! a panic unwinds, ends what still runs inside and removes both namespaces. What no destructor
@@ -17,12 +17,14 @@
 mod attack;
 mod bed;
 mod bystanders;
+mod daemon;
 mod error;
 mod forged;
 mod ip;
 mod linux_server;
 mod memory_group;
 mod name;
+mod scratch;
 mod setup;
 mod side;
 mod watch;
@@ -33,11 +35,13 @@ mod tests;
 pub use attack::{Abuse, Attack, AttackCounts, AttackPlan, Conduct, TINY_MSS, USUAL_MSS};
 pub use bed::{Testbed, TestbedConfig};
 pub use bystanders::{Bystanders, Exchange, Seen};
+pub use daemon::{Daemon, DaemonFolder};
 pub use error::TestbedError;
 pub use forged::Forged;
 pub use linux_server::{Idle, LinuxServer, Service, linux_listeners};
 pub use memory_group::MemoryGroup;
 pub use name::remove_stale;
+pub use scratch::ScratchDir;
 pub use side::Side;
 pub use watch::Watch;
 

@@ -4,10 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use testbed::{Exchange, Side};
+use testbed::{Exchange, ScratchDir, Side};
 
 use crate::error::{Error, OrNeeds};
-use crate::place::ScratchDir;
 use crate::running::Running;
 use crate::sockets::accelerated::Profile;
 use crate::sockets::programs::{Compiled, PLAIN_SERVER, find};

@@ -1,33 +1,22 @@
 //! A real `calistod` in a namespace, with what the cases look at from outside.
 
-use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use base::Nanos;
 use rustix::process::Signal;
-use testbed::{Testbed, TestbedConfig};
+use testbed::{Daemon, DaemonFolder, Testbed, TestbedConfig};
 
 use crate::error::{Error, OrNeeds};
-use crate::place::{Cpus, ScratchDir};
-use crate::process::Process;
+use crate::place::Cpus;
 use crate::programs;
-
-/// How long it may take to start.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Files of its folder.
-const CONFIG: &str = "calisto.toml";
-const LOG: &str = "daemon.log";
 
 /// A wire with a client's namespace at one end and the daemon at the other; everything is gone
 /// with this value.
 pub(crate) struct Harness {
-    daemon: Process,
+    daemon: Daemon,
     pub(crate) bed: Testbed,
-    folder: ScratchDir,
 }
 
 /// What a process holds.
@@ -49,57 +38,42 @@ impl Harness {
     /// The same with more of a configuration: whole sections.
     pub(crate) fn start_with(cpus: Cpus, sections: &str) -> Result<Self, Error> {
         let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
-        let folder = ScratchDir::new("apps").or_needs("folder for sockets")?;
-        let admin = folder.path().join("admin.sock").display().to_string();
+        let folder = DaemonFolder::new().or_needs("folder of calistod")?;
+        let admin = folder.admin_socket().display().to_string();
         let port = format!("xdp:{}", bed.server().interface());
-        let text = format!("admin_socket = {admin:?}\nports = [{port:?}]\n{sections}");
-        std::fs::write(folder.path().join(CONFIG), text).or_needs("configuration file")?;
-        let daemon = spawn(&bed, folder.path(), cpus)?;
-        let mut harness = Self { daemon, bed, folder };
-        harness.await_ready()?;
-        Ok(harness)
+        let config = format!("admin_socket = {admin:?}\nports = [{port:?}]\n{sections}");
+        let (program, cpu) = (programs::daemon()?, Some(cpus.server));
+        let is_over = sys::signal::stop_requested;
+        let daemon = Daemon::start(&program, bed.server(), cpu, folder, &config, &is_over);
+        Ok(Self { daemon: daemon.or_needs("running calistod")?, bed })
     }
 
     /// Ends the daemon by a signal, and waits until it is gone.
-    pub(crate) fn end_by(&mut self, signal: Signal) {
-        self.daemon.signal(signal);
-        self.daemon.wait();
+    pub(crate) fn end_by(&mut self, signal: Signal) -> Result<(), Error> {
+        self.daemon.end_by(signal).or_needs("process of calistod")
     }
 
     /// Starts another daemon in the place of one that has ended, with a log of its own.
-    pub(crate) fn start_again(&mut self, cpus: Cpus) -> Result<(), Error> {
-        self.daemon = spawn(&self.bed, self.folder.path(), cpus)?;
-        self.await_ready()
-    }
-
-    fn await_ready(&mut self) -> Result<(), Error> {
-        let began = Instant::now();
-        loop {
-            let said = self.said()?;
-            if said.lines().any(|line| line.starts_with("ready: ")) {
-                return Ok(());
-            }
-            let ended = self.daemon.ended()?.is_some();
-            if ended || began.elapsed() > TIMEOUT {
-                return Err(format!("it says: {said}")).or_needs("running calistod");
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    pub(crate) fn start_again(&mut self) -> Result<(), Error> {
+        let mut command = self.bed.server().command(programs::daemon()?);
+        command.arg("--config").arg(self.daemon.folder().config());
+        let started = self.daemon.start_again(command, &sys::signal::stop_requested);
+        started.or_needs("running calistod")
     }
 
     /// What the daemon and its guardian have said.
     pub(crate) fn said(&self) -> Result<String, Error> {
-        std::fs::read_to_string(self.log()).or_needs("log of calistod")
+        self.daemon.said().or_needs("log of calistod")
     }
 
     /// Where operators ask.
     pub(crate) fn admin(&self) -> PathBuf {
-        self.folder.path().join("admin.sock")
+        self.daemon.folder().admin_socket()
     }
 
     /// Where applications attach.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.path().join("apps.sock")
+        self.daemon.folder().apps_socket()
     }
 
     /// The daemon's address, with a port.
@@ -138,12 +112,12 @@ impl Harness {
 
     /// Where its log is.
     pub(crate) fn log(&self) -> PathBuf {
-        self.folder.path().join(LOG)
+        self.daemon.folder().log()
     }
 
     /// Where its files are: only root may look there, unless somebody says otherwise.
     pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
+        self.daemon.folder().path()
     }
 
     /// What `calisto` answers about it to these words.
@@ -163,23 +137,6 @@ impl Harness {
     pub(crate) fn holdings(&self) -> Result<Holdings, Error> {
         holdings(self.daemon.pid())
     }
-}
-
-impl Drop for Harness {
-    fn drop(&mut self) {
-        // Nothing that it would do in order is wanted any more.
-        self.daemon.kill();
-    }
-}
-
-/// Starts a daemon with the configuration of `folder`, all of its threads on the server's CPU.
-fn spawn(bed: &Testbed, folder: &Path, cpus: Cpus) -> Result<Process, Error> {
-    let output = File::create(folder.join(LOG)).or_needs("log of calistod")?;
-    let errors = output.try_clone().or_needs("log of calistod")?;
-    let mut command = bed.server().command(programs::daemon()?);
-    command.arg("--config").arg(folder.join(CONFIG)).stdin(Stdio::null());
-    command.stdout(output).stderr(errors);
-    Process::start(command, cpus.server)
 }
 
 /// What a process holds now, from /proc.

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use attach::{AttachListener, Attached, Peer, Received, ToApp};
 use calisto_client::{App, AttachOptions, CoresClass, CoresRequest, Worker};
 use sys::eventfd::EventFd;
+use testbed::ScratchDir;
 
 use super::realm::Subject;
 use crate::error::{Error, OrNeeds};
-use crate::place::ScratchDir;
 
 /// Both ends are in this process.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use base::Nanos;
 use load::{Arrival, Pace};
+use testbed::ScratchDir;
 
 use self::server::{FLOWS, Server, Site};
 use crate::apps::harness::Harness;
@@ -14,7 +15,7 @@ use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::helper::{self, Kind};
-use crate::place::{Cpus, ScratchDir, on_cpu};
+use crate::place::{Cpus, on_cpu};
 use crate::process::{Process, cpu_time, idle_time};
 use crate::programs;
 use crate::report::Report;

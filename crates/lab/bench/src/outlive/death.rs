@@ -82,7 +82,7 @@ pub(super) fn play(way: Way, plan: &Plan, report: &mut Report<'_>) -> Result<(),
         let end = |moments: &Moments, accelerated: &mut Accelerated| {
             let began = now();
             moments.ended_at.store(began.0, Ordering::Release);
-            accelerated.harness.end_by(way.signal());
+            accelerated.harness.end_by(way.signal())?;
             let given = await_word(way, accelerated)?;
             let stand_at = now();
             moments.stand_at.store(stand_at.0, Ordering::Release);
@@ -91,7 +91,7 @@ pub(super) fn play(way: Way, plan: &Plan, report: &mut Report<'_>) -> Result<(),
         let (seen, (given, took)) = under_callers(&mut accelerated, plan, &mut random, end)?;
         deaths.push(Death { seen, given, took });
         echo.unless_ended()?;
-        accelerated.harness.start_again(plan.cpus)?;
+        accelerated.harness.start_again()?;
     }
     figures::print(report, &deaths, &quiet)
 }

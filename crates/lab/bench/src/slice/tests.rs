@@ -51,7 +51,7 @@ fn every_function_has_its_cycles_and_what_several_cores_do_of_it() {
 
 #[test]
 fn a_table_is_loaded_asked_and_changed_or_said_to_be_missing() {
-    let folder = crate::place::ScratchDir::new("table").expect("there is room");
+    let folder = testbed::ScratchDir::new("table").expect("there is room");
     let file = folder.path().join("routes");
     let lines =
         (0..2000).map(|n| format!("20.{}.{}.0/24 {n}\n2a00:{n:x}::/32 {n}\n", n / 256, n % 256));

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use base::Nanos;
 use sys::clock::TscRate;
+use testbed::ScratchDir;
 
 use super::accelerated::Profile;
 use super::account::{LAYERS, Layer, Sample, samples_in};
@@ -17,7 +18,7 @@ use super::tested_stack::{Offloads, TestedStack};
 use crate::cases::{Plan, in_turns};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, median};
-use crate::place::{Cpus, ScratchDir, on_cpu};
+use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 use crate::running::Running;
 

@@ -1,5 +1,7 @@
 //! nginx with a small static file, asked by wrk over connections that are kept alive.
 
+use testbed::ScratchDir;
+
 use super::accelerated::Profile;
 use super::asked::ask;
 use super::contest::{Metric, Round, TestedStacks};
@@ -8,7 +10,7 @@ use super::tested_stack::TestedStack;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::Target;
-use crate::place::{Cpus, ScratchDir};
+use crate::place::Cpus;
 use crate::report::Report;
 
 const PORT: u16 = 7003;

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use testbed::ScratchDir;
+
 use crate::error::{Error, OrNeeds};
-use crate::place::ScratchDir;
 
 /// Where Debian keeps daemons, outside the PATH of ordinary users.
 const ALSO: [&str; 2] = ["/usr/sbin", "/sbin"];

@@ -4,10 +4,11 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use testbed::ScratchDir;
+
 use super::rpc::RpcKind;
 use crate::error::{Error, OrNeeds};
 use crate::helper::Kind;
-use crate::place::ScratchDir;
 use crate::programs;
 
 /// Instructions that `function`, and what it calls, takes of a helper with `requests` requests. The
