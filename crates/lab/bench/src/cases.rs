@@ -192,17 +192,38 @@ pub(crate) struct Case {
 pub(crate) fn in_turns<T>(
     plan: &Plan,
     report: &Report<'_>,
-    what: &str,
+    what: impl Display,
     count: usize,
     mut measure: impl FnMut(usize) -> Result<T, Error>,
 ) -> Result<Vec<Vec<T>>, Error> {
+    in_turns_by_round(plan, report, what, count, |which, _| measure(which))
+}
+
+/// The same of `N` things; `measure` is told the round, too.
+pub(crate) fn turns_of<T, const N: usize>(
+    plan: &Plan,
+    report: &Report<'_>,
+    what: impl Display,
+    measure: impl FnMut(usize, u32) -> Result<T, Error>,
+) -> Result<[Vec<T>; N], Error> {
+    let samples = in_turns_by_round(plan, report, what, N, measure)?;
+    Ok(samples.try_into().unwrap_or_else(|_| unreachable!("each of them has samples")))
+}
+
+fn in_turns_by_round<T>(
+    plan: &Plan,
+    report: &Report<'_>,
+    what: impl Display,
+    count: usize,
+    mut measure: impl FnMut(usize, u32) -> Result<T, Error>,
+) -> Result<Vec<Vec<T>>, Error> {
     let mut samples: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
-        plan.round(report, round, what)?;
+        plan.round(report, round, &what)?;
         for turn in 0..count {
             unless_interrupted()?;
             let which = if round % 2 == 0 { turn } else { count - 1 - turn };
-            samples[which].push(measure(which)?);
+            samples[which].push(measure(which, round)?);
         }
     }
     Ok(samples)

@@ -3,9 +3,9 @@
 use base::Nanos;
 use testbed::{Abuse, Conduct};
 
-use super::scene::{Outcome, attack, plan_of, play, print, stacks};
+use super::scene::{attack, plan_of, play, print, stacks};
 use super::servers::{Program, Served};
-use crate::cases::{Plan, in_turns};
+use crate::cases::{Plan, turns_of};
 use crate::error::Error;
 use crate::place::Cpus;
 use crate::report::Report;
@@ -30,7 +30,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let stacks = stacks(plan, "")?;
     for program in Program::ALL {
-        let samples = in_turns(plan, report, program.name(), stacks.len(), |which| {
+        let [ours, linux] = turns_of(plan, report, program.name(), |which, _| {
             let stack = &stacks[which];
             let mut served = program.start(stack)?;
             let attack_plan = plan_of(&served, conducts(&served), each, per_second, HOLDS)?;
@@ -38,7 +38,6 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
                 attack(stack, attack_plan.clone(), half, is_over)
             })
         })?;
-        let [ours, linux]: [Vec<Outcome>; 2] = samples.try_into().expect("two stacks");
         print(report, program.name(), &ours, &linux)?;
     }
     Ok(())

@@ -9,9 +9,9 @@ use attach::{Link, Profile as Wanted, SocketsRequest};
 use rustix::process::{Gid, Uid};
 use testbed::AttackCounts;
 
-use super::scene::{Outcome, length, play, print, stacks};
+use super::scene::{length, play, print, stacks};
 use super::servers::Program;
-use crate::cases::{Plan, in_turns};
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::report::Report;
@@ -49,7 +49,7 @@ pub(super) fn programs(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error
     everybody_may_read(asks.path())?;
     // What a client has closed keeps its port for as long, and with it a descriptor.
     let stacks = stacks(plan, "[tcp]\ntime_wait_ms = 100\n")?;
-    let samples = in_turns(plan, report, "redis-server", stacks.len(), |which| {
+    let [ours, linux] = turns_of(plan, report, "redis-server", |which, _| {
         let stack = &stacks[which];
         stack.let_everybody_attach()?;
         let there = stack.client().ipv4().to_string();
@@ -69,7 +69,6 @@ pub(super) fn programs(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error
             Ok(AttackCounts { opened: crowd.len() as u64, ..AttackCounts::default() })
         })
     })?;
-    let [ours, linux]: [Vec<Outcome>; 2] = samples.try_into().expect("two stacks");
     print(report, "redis-server", &ours, &linux)
 }
 
@@ -85,7 +84,7 @@ pub(super) fn attaching(plan: &Plan, report: &mut Report<'_>) -> Result<(), Erro
     )?;
     let stacks = stacks(plan, "")?;
     let mut logs = Vec::new();
-    let samples = in_turns(plan, report, "redis-server", stacks.len(), |which| {
+    let [ours, linux] = turns_of(plan, report, "redis-server", |which, _| {
         let stack = &stacks[which];
         stack.let_everybody_attach()?;
         let mut served = Program::Redis.start(stack)?;
@@ -105,7 +104,6 @@ pub(super) fn attaching(plan: &Plan, report: &mut Report<'_>) -> Result<(), Erro
         }
         Ok(outcome)
     })?;
-    let [ours, linux]: [Vec<Outcome>; 2] = samples.try_into().expect("two stacks");
     print(report, "redis-server", &ours, &linux)?;
     let log = Figure::new("the daemon's log", "KiB/s", &logs);
     report.figure(log.target(Target::AtMost(LOG_KIB_PER_S)))

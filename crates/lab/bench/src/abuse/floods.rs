@@ -3,9 +3,9 @@
 use base::Nanos;
 use testbed::{Abuse, AttackPlan, Conduct, TINY_MSS};
 
-use super::scene::{Outcome, attack, length, plan_of, play, print, stacks};
+use super::scene::{attack, length, plan_of, play, print, stacks};
 use super::servers::{Program, Served};
-use crate::cases::{Plan, in_turns};
+use crate::cases::{Plan, turns_of};
 use crate::error::Error;
 use crate::report::Report;
 
@@ -105,7 +105,7 @@ fn flood(
     attacks: &dyn Fn(&Served) -> Result<AttackPlan, Error>,
 ) -> Result<(), Error> {
     let stacks = stacks(plan, sections)?;
-    let samples = in_turns(plan, report, program.name(), stacks.len(), |which| {
+    let [ours, linux] = turns_of(plan, report, program.name(), |which, _| {
         let stack = &stacks[which];
         let mut served = program.start(stack)?;
         let attack_plan = attacks(&served)?;
@@ -113,6 +113,5 @@ fn flood(
             attack(stack, attack_plan.clone(), half, is_over)
         })
     })?;
-    let [ours, linux]: [Vec<Outcome>; 2] = samples.try_into().expect("two stacks");
     print(report, program.name(), &ours, &linux)
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use testbed::{AttackCounts, MemoryGroup};
 
-use super::scene::{Outcome, play, print};
+use super::scene::{play, print};
 use super::servers::Program;
-use crate::cases::{Plan, in_turns};
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::report::Report;
@@ -47,7 +47,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let calisto = group.start_in(start).or_needs("control group with little memory")??;
     let stacks = [calisto, TestedStack::linux(plan.cpus, Offloads::None)?];
     let hoards = Compiled::new(PLAIN_SERVER)?;
-    let samples = in_turns(plan, report, "redis-server", stacks.len(), |which| {
+    let [ours, linux] = turns_of(plan, report, "redis-server", |which, _| {
         let stack = &stacks[which];
         let mut served = Program::Redis.start(stack)?;
         let address = stack.address(PORT);
@@ -60,7 +60,6 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             Ok(AttackCounts { opened: streams.len() as u64, ..AttackCounts::default() })
         })
     })?;
-    let [ours, linux]: [Vec<Outcome>; 2] = samples.try_into().expect("two stacks");
     print(report, "redis-server", &ours, &linux)?;
     let killed = group.killed().or_needs("count of processes without memory")? as f64;
     let killed = Figure::new("processes that the kernel killed for want of memory", "", &[killed]);

@@ -5,7 +5,7 @@ use base::{BURST, Nanos};
 use sys::clock::{TscRate, now, tsc};
 
 use super::tenants::{Answer, DESTINATIONS, Servers, Tenants, WORKERS, destination};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix};
@@ -101,17 +101,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         .map(|port| Packets::to(destination(port), share, SEED + u64::from(port), &PAYLOAD))
         .collect();
     let mut samples: [Samples; KINDS.len()] = Default::default();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        for turn in 0..KINDS.len() {
-            // There and back, so that nobody always comes first.
-            let kind = if round % 2 == 0 { turn } else { KINDS.len() - 1 - turn };
-            let (servers, answer, _) = KINDS[kind];
-            let seed = SEED ^ u64::from(round);
-            let spent = on_cpu(cpu, || dispatch((servers, answer), &packets, length, rate, seed))?;
-            samples[kind].push(&spent, answer, rate.ticks_per_second());
-        }
-    }
+    let _: [_; KINDS.len()] = turns_of(plan, report, "", |kind, round| {
+        let (servers, answer, _) = KINDS[kind];
+        let seed = SEED ^ u64::from(round);
+        let spent = on_cpu(cpu, || dispatch((servers, answer), &packets, length, rate, seed))?;
+        samples[kind].push(&spent, answer, rate.ticks_per_second());
+        Ok(())
+    })?;
     print(&samples, report)
 }
 

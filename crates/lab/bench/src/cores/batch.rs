@@ -11,7 +11,7 @@ use testbed::ScratchDir;
 
 use self::server::{FLOWS, Server, Site};
 use crate::apps::harness::Harness;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::helper::{self, Kind};
@@ -121,18 +121,17 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let mut samples: [Samples; WAYS.len()] = Default::default();
     let mut speeds = Vec::new();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        speeds.push(speed_alone(plan)?);
-        for turn in 0..WAYS.len() {
-            unless_interrupted()?;
-            // There and back, so that nobody always comes first.
-            let way = if round % 2 == 0 { turn } else { WAYS.len() - 1 - turn };
-            let (alone, beside) = measure(plan, &WAYS[way], rate)?;
-            samples[way].alone.push(alone);
-            samples[way].beside.push(beside);
-        }
-    }
+    let _: [_; WAYS.len() + 1] = turns_of(plan, report, "", |which, _| {
+        // The last one is the job that has the CPU for itself.
+        let Some(way) = WAYS.get(which) else {
+            speeds.push(speed_alone(plan)?);
+            return Ok(());
+        };
+        let (alone, beside) = measure(plan, way, rate)?;
+        samples[which].alone.push(alone);
+        samples[which].beside.push(beside);
+        Ok(())
+    })?;
     for (way, samples) in WAYS.iter().zip(&samples) {
         print(way, samples, &speeds, report)?;
     }

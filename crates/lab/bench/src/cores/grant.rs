@@ -7,7 +7,7 @@ use super::hands::PinningHands;
 use super::realm::Realm;
 use super::sleeper::{By, Sleeper};
 use super::waiter::{WaitMode, Waiter};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target, median};
 use crate::flows::SplitMix;
@@ -47,14 +47,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let rate = TscRate::calibrate(Nanos::from_millis(20));
     let times = plan.pick(500, 50);
     let mut samples = Samples::default();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, round| {
         let mut random = SplitMix(u64::from(round));
         on_cpu(client, || {
             halted(times, server, rate, &mut random, &mut samples)?;
             spinning(times, server, rate, &mut samples)
-        })?;
-    }
+        })
+    })?;
     let Samples { granted, stepped, futex, pipe, spinning } = samples;
     let figure = Figure::new("halted CPU, p50", "us", &granted);
     let figure = figure.against("bare futex wake", &granted, &futex);

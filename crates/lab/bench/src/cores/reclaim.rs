@@ -14,7 +14,7 @@ use super::hands::PinningHands;
 use super::realm::{Realm, Subject};
 use super::sleeper::{By, Sleeper};
 use super::waiter::{WaitMode, Waiter};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::SplitMix;
@@ -50,14 +50,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let rate = TscRate::calibrate(Nanos::from_millis(20));
     let times = plan.pick(500, 50);
     let mut samples = Samples::default();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, round| {
         let mut random = SplitMix(u64::from(round));
         on_cpu(client, || {
             reclaimed(times, server, rate, &mut random, &mut samples)?;
             by_affinity(times, plan.cpus, rate, &mut random, &mut samples)
-        })?;
-    }
+        })
+    })?;
     let Samples { reclaimed, bare, by_affinity } = samples;
     let name = "bare affinity and wake";
     let figure = Figure::new("from a SCHED_IDLE job, p50", "us", &reclaimed);

@@ -18,9 +18,9 @@ use shm::FramePool;
 use sys::clock::now;
 use sys::thread::sched_yield;
 
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::echo_wire::{Answers, EchoWire, Signals};
-use crate::error::{Error, unless_interrupted};
+use crate::error::Error;
 use crate::figure::Figure;
 use crate::flows::listeners;
 use crate::place::Cpus;
@@ -65,15 +65,12 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let wire = EchoWire::new()?;
     let length = plan.pick(Nanos::from_millis(400), Nanos::from_millis(100));
     for outstanding in [1, 16] {
-        let mut answers: [Vec<Answers>; ROLES.len()] = Default::default();
-        for round in 0..plan.rounds {
-            plan.round(report, round, format_args!("{outstanding} outstanding"))?;
-            for ((roles, _), answers) in ROLES.into_iter().zip(&mut answers) {
-                unless_interrupted()?;
-                let serve = |port, pool, signals: &_| serve(roles, port, pool, signals);
-                answers.push(wire.measure(plan, outstanding, length, serve)?);
-            }
-        }
+        let what = format!("{outstanding} outstanding");
+        let answers = turns_of(plan, report, what, |which, _| {
+            let (roles, _) = ROLES[which];
+            let serve = |port, pool, signals: &_| serve(roles, port, pool, signals);
+            wire.measure(plan, outstanding, length, serve)
+        })?;
         print(outstanding, &answers, report)?;
     }
     Ok(())

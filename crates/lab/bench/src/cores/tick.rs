@@ -16,8 +16,8 @@ use sys::clock::{TscRate, now, tsc};
 
 use super::hands::IdleHands;
 use super::realm::{Realm, Subject, control};
-use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::cases::{Plan, turns_of};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target, median};
 use crate::flows::{Packets, SEED};
 use crate::place::{Cpus, on_cpu};
@@ -60,13 +60,10 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let rate = TscRate::calibrate(Nanos::from_millis(20));
     let ticks = plan.pick(2000, 200);
     let mut samples: [Samples; SIZES.len()] = Default::default();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        for ((workers, _), samples) in SIZES.into_iter().zip(&mut samples) {
-            unless_interrupted()?;
-            on_cpu(server, || measure(workers, ticks, rate, client, samples))?;
-        }
-    }
+    let _: [_; SIZES.len()] = turns_of(plan, report, "", |which, _| {
+        let ((workers, _), samples) = (SIZES[which], &mut samples[which]);
+        on_cpu(server, || measure(workers, ticks, rate, client, samples))
+    })?;
     for ((workers, bound), samples) in SIZES.into_iter().zip(&samples) {
         let Samples { whole_us, decide_us, gather_us, interval_us } = samples;
         let metric = format!("{workers} active workers");

@@ -15,7 +15,7 @@ use sys::clock::now;
 use sys::mmsg::{DATAGRAMS_MAX, Datagrams};
 use testbed::{Testbed, TestbedConfig};
 
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target, median};
 use crate::place::{Cpus, on_cpu};
@@ -43,16 +43,17 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
     let sink = Sink::start(&bed, server)?;
     let length = plan.pick(Nanos::from_secs(1), Nanos::from_millis(100));
-    let (mut own, mut plain, mut delivered) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        plain.push(on_cpu(client, || sendmmsg_rate(&bed, length))?);
+    let mut delivered = Vec::new();
+    let [plain, own] = turns_of(plan, report, "", |which, round| {
+        if which == 0 {
+            return on_cpu(client, || sendmmsg_rate(&bed, length));
+        }
         let before = sink.count.load(Ordering::Relaxed);
         let (rate, sent) = generator_rate(&bed, client, length, u64::from(round))?;
-        own.push(rate);
         let came = sink.count.load(Ordering::Relaxed) - before;
         delivered.push(100.0 * came as f64 / sent.max(1) as f64);
-    }
+        Ok(rate)
+    })?;
     // Where the kernel itself cannot, nearly as much as it can is wanted.
     let target = match median(&own) {
         Some(rate) if rate >= ENOUGH => Target::AtLeast(ENOUGH),

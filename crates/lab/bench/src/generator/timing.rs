@@ -14,7 +14,7 @@ use shm::{FramePool, PoolConfig};
 use sys::clock::{TscRate, now};
 
 use super::echo_port::{EchoPort, Stamps};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::on_cpu;
@@ -50,11 +50,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let rate = TscRate::calibrate(Nanos::from_millis(20));
     let length = plan.pick(Nanos::from_secs(2), Nanos::from_millis(100));
-    let mut rounds = Vec::new();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        rounds.push(on_cpu(cpu, || measure(length, rate, u64::from(round)))?);
-    }
+    let [rounds] = turns_of(plan, report, "", |_, round| {
+        on_cpu(cpu, || measure(length, rate, u64::from(round)))
+    })?;
     let of = |value: fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<f64>>();
     fn at(latencies: &Latencies, share: f64) -> f64 {
         latencies.quantile(share).as_micros_f64()

@@ -10,7 +10,7 @@ use sys::clock::now;
 
 use super::callers::{Callers, Moments, Seen};
 use super::figures::{self, Death};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::flows::SplitMix;
 use crate::place::{Cpus, on_cpu};
@@ -68,8 +68,7 @@ pub(super) fn play(way: Way, plan: &Plan, report: &mut Report<'_>) -> Result<(),
     let mut echo = start(&accelerated, program.path(), plan.cpus)?;
     let mut random = SplitMix(size.seed);
     let (mut deaths, mut quiet) = (Vec::new(), Vec::new());
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, _| {
         await_served(&accelerated, &mut echo)?;
         // What a wait is without any end, by the same rule.
         let lull = |moments: &Moments, _: &mut Accelerated| {
@@ -91,8 +90,8 @@ pub(super) fn play(way: Way, plan: &Plan, report: &mut Report<'_>) -> Result<(),
         let (seen, (given, took)) = under_callers(&mut accelerated, plan, &mut random, end)?;
         deaths.push(Death { seen, given, took });
         echo.unless_ended()?;
-        accelerated.harness.start_again()?;
-    }
+        accelerated.harness.start_again()
+    })?;
     figures::print(report, &deaths, &quiet)
 }
 

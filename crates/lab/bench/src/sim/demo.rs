@@ -18,7 +18,7 @@ use sim::model::Range;
 use wire::{FlowKey, Protocol, Toeplitz};
 
 use crate::apps::harness::Harness;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::report::Report;
@@ -68,11 +68,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              on {MANY_WORKERS} (the worker asleep), {RARE} requests a second (all asleep), and 32 outstanding."
         ),
     )?;
-    let mut rounds = Vec::new();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        rounds.push(self::round(plan)?);
-    }
+    let [rounds] = turns_of(plan, report, "", |_, _| self::round(plan))?;
     let predictions: Vec<Vec<DemoOutcome>> =
         rounds.iter().map(|round| predict(plan, round.costs.clone())).collect::<Result<_, _>>()?;
     for (number, policy) in POLICIES.iter().enumerate() {

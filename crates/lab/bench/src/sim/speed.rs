@@ -3,7 +3,7 @@
 use base::Nanos;
 use sim::model::Machine;
 
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::SEED;
@@ -24,17 +24,15 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     for policy in POLICIES {
-        let mut rates = Vec::new();
-        for round in 0..plan.rounds {
-            plan.round(report, round, policy)?;
+        let [rates] = turns_of(plan, report, policy, |_, _| {
             let machine = Machine::new(sim::speed::plan(policy, length), SEED).or_needs("plant")?;
-            rates.push(on_cpu(cpu, || {
+            on_cpu(cpu, || {
                 let begin = cpu_time();
                 let outcome = machine.run();
                 let seconds = cpu_time().since(begin).as_secs_f64();
                 Ok(outcome.packet_events as f64 / seconds / 1e6)
-            })?);
-        }
+            })
+        })?;
         let figure = Figure::new(format!("{policy}: packet events"), "M/s", &rates);
         report.figure(figure.target(Target::AtLeast(5.0)))?;
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base::Nanos;
 use sim::model::{AppPlan, Level, Machine, MachinePlan, Step, System};
 
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::flows::SEED;
@@ -28,13 +28,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             runs.len() / Level::ALL.len()
         ),
     )?;
-    let mut seconds = Vec::new();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [seconds] = turns_of(plan, report, "", |_, _| {
         let begin = sys::clock::now();
         simulate(&runs)?;
-        seconds.push(sys::clock::now().since(begin).as_secs_f64());
-    }
+        Ok(sys::clock::now().since(begin).as_secs_f64())
+    })?;
     let figure = Figure::new("the whole sweep", "s", &seconds);
     report.figure(figure.target(Target::AtMost(60.0)))?;
     let memory = most_memory().or_needs("figure of the memory")?;

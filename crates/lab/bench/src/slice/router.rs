@@ -7,7 +7,7 @@ use sys::clock::now;
 use super::change::{self, Change};
 use super::table::{self, Route};
 use super::tables::{Batched, IptrieTables, Ours, PoptrieTables, PrefixTrieTables, Tables};
-use crate::cases::{Plan, in_turns};
+use crate::cases::{Plan, in_turns, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target, median, quantile};
 use crate::place::on_cpu;
@@ -46,8 +46,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 /// Loads the table again and again; the last one.
 fn loading(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<Ours, Error> {
     let (mut seconds, mut mebibytes, mut last) = (Vec::new(), Vec::new(), None);
-    for round in 0..plan.rounds {
-        plan.round(report, round, "load")?;
+    let [_] = turns_of(plan, report, "load", |_, _| {
         drop(last.take());
         let (length, added, ours) = on_cpu(plan.cpus.server, || {
             let before = resident_bytes()?;
@@ -58,7 +57,8 @@ fn loading(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<Our
         seconds.push(length.as_secs_f64());
         mebibytes.push(added as f64 / f64::from(1 << 20));
         last = Some(ours);
-    }
+        Ok(())
+    })?;
     report.figure(Figure::new("load", "s", &seconds).target(Target::AtMost(2.0)))?;
     // Only the first one finds nothing to use again that an earlier one has left.
     let first = &mebibytes[..1];
@@ -123,8 +123,7 @@ fn changes(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<(),
     let mut router = Some(change::router(routes)?);
     for (name, watched) in [("/8", change::SHORT), ("/24", change::LONG)] {
         let (mut made, mut middle, mut longest) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..plan.rounds {
-            plan.round(report, round, format_args!("change of a {name}"))?;
+        let [_] = turns_of(plan, report, format_args!("change of a {name}"), |_, _| {
             let routed = router.take().ok_or("it is lost").or_needs("router")?;
             let (changes, routed) = change::times(plan.cpus, routed, watched, count)?;
             router = Some(routed);
@@ -137,7 +136,8 @@ fn changes(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<(),
             made.push(micros(|change| change.made, 0.5));
             middle.push(micros(|change| change.seen, 0.5));
             longest.push(micros(|change| change.seen, 0.99));
-        }
+            Ok(())
+        })?;
         let metric = |which: &str| format!("change of a {name} under traffic, {which}");
         report.figure(Figure::new(metric("its steps made, p50"), "us", &made))?;
         report.figure(Figure::new(metric("seen, p50"), "us", &middle))?;

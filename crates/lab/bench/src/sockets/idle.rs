@@ -9,7 +9,7 @@ use super::client::connected;
 use super::echo::{self, PORT};
 use super::programs::{Compiled, EPOLL_ECHO};
 use super::tested_stack::TestedStack;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::place::on_cpu;
@@ -34,8 +34,7 @@ pub(super) fn run(
         // What comes with the connections themselves is over.
         std::thread::sleep(Duration::from_millis(plan.pick(1000, 200)));
         let mut shares = [Vec::new(), Vec::new()];
-        for round in 0..plan.rounds {
-            plan.round(report, round, "idle")?;
+        let [_] = turns_of(plan, report, "idle", |_, _| {
             let look = || Ok::<_, Error>([tested_stack.daemon_cpu_time()?, server.cpu_time()?]);
             let (began, before) = (now(), look()?);
             std::thread::sleep(Duration::from_millis(plan.pick(1000, 200)));
@@ -43,7 +42,8 @@ pub(super) fn run(
             for (at, shares) in shares.iter_mut().enumerate() {
                 shares.push(100.0 * after[at].since(before[at]).as_secs_f64() / span);
             }
-        }
+            Ok(())
+        })?;
         Ok(shares)
     });
     let [daemon, program] = shares?;

@@ -12,7 +12,7 @@ use policy::{OwnerTable, Placement};
 use sys::clock::TscRate;
 
 use super::rte_hash::RteHash;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, SEED, SplitMix};
@@ -74,8 +74,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let (mut ours, mut map, mut paper) =
         (Samples::default(), Samples::default(), Samples::default());
     let mut absent = rte_hash.as_ref().err().cloned();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, round| {
         let seed = SEED + u64::from(round);
         let sequence = Sequence::new(seed, flows, later);
         ours.push(on_cpu(cpu, || owner_table(&sequence, groups))?);
@@ -86,7 +85,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             }
         }
         map.push(on_cpu(cpu, || Ok(hash_map(&sequence)))?);
-    }
+        Ok(())
+    })?;
     let mut print = |name: &str, samples: &Samples, targets: Option<[Target; 2]>| {
         let kinds =
             [("first", &samples.first, &paper.first), ("later", &samples.later, &paper.later)];

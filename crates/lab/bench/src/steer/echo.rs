@@ -12,7 +12,7 @@ use port::xdp::XdpPort;
 use shm::{Batch, FramePool};
 use sys::clock::now;
 
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::echo_wire::{Answers, EchoWire, PAYLOAD_BYTES, Signals, TIMEOUT};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
@@ -56,14 +56,12 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         (1, [None, Some(Target::RatioAtLeast(0.85)), Some(Target::RatioAtLeast(0.5))]),
         (16, [None, Some(Target::RatioAtLeast(0.85)), Some(Target::RatioAtLeast(0.9))]),
     ] {
-        let mut answers: [Vec<Answers>; 3] = Default::default();
-        for round in 0..plan.rounds {
-            plan.round(report, round, format_args!("{outstanding} outstanding"))?;
-            for ((server, _), answers) in SERVERS.into_iter().zip(&mut answers) {
-                let serve = |port, pool, signals: &_| serve(server, plan.cpus, port, pool, signals);
-                answers.push(wire.measure(plan, outstanding, length, serve)?);
-            }
-        }
+        let what = format!("{outstanding} outstanding");
+        let answers: [Vec<Answers>; 3] = turns_of(plan, report, what, |which, _| {
+            let (server, _) = SERVERS[which];
+            let serve = |port, pool, signals: &_| serve(server, plan.cpus, port, pool, signals);
+            wire.measure(plan, outstanding, length, serve)
+        })?;
         let of = |index: usize, value: fn(&Answers) -> f64| {
             answers[index].iter().map(value).collect::<Vec<f64>>()
         };

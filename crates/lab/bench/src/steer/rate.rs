@@ -6,7 +6,7 @@ use datapath::{Sink, Worker};
 use sys::clock::{TscRate, now, tsc};
 
 use super::testpmd;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix};
@@ -55,8 +55,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let mut steps: [Vec<f64>; 4] = Default::default();
     let (mut pmd, mut absent) = (Vec::new(), None);
     let mut left_out = Vec::new();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, round| {
         let spent = on_cpu(cpu, || forward(&packets, length, rate, u64::from(round)))?;
         let Spent { generate, receive, worker, give_back, packets, turns, turns_left_out } = spent;
         let mpps = |ticks: u64| packets as f64 * rate.ticks_per_second() / ticks as f64 / 1e6;
@@ -73,7 +72,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
                 Err(why) => absent = Some(why),
             }
         }
-    }
+        Ok(())
+    })?;
     let one_way: Vec<f64> = pmd.iter().map(|both| both / 2.0).collect();
     let figure = |metric: &str, own: &[f64]| {
         Figure::new(metric, "Mpps", own).against(ONE_WAY, own, &one_way)

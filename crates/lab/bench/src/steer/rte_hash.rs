@@ -1,9 +1,9 @@
 //! The C program over librte_hash: compiled where it runs, and absent where DPDK is.
 
-use testbed::ScratchDir;
-
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+use testbed::ScratchDir;
 
 const SOURCE: &str = include_str!("rte_hash.c");
 

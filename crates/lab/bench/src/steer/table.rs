@@ -11,7 +11,7 @@ use shm::Frame;
 use sys::clock::{TscRate, now, tsc};
 
 use super::durations::{Durations, STALL};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix, numbers};
@@ -100,14 +100,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let window = plan.pick(Nanos::from_millis(400), Nanos::from_millis(100));
     let arrangements = [(Workers::Fused, "fused"), (Workers::OtherThread, "other thread")];
     let mut outcomes: [Vec<Outcome>; 2] = Default::default();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        for ((workers, _), outcomes) in arrangements.into_iter().zip(&mut outcomes) {
-            if workers == Workers::Fused || plan.cpus.are_two() {
-                outcomes.push(one_round(plan, workers, &packets, window)?);
-            }
+    let _: [_; 2] = turns_of(plan, report, "", |which, _| {
+        let (workers, _) = arrangements[which];
+        if workers == Workers::Fused || plan.cpus.are_two() {
+            outcomes[which].push(one_round(plan, workers, &packets, window)?);
         }
-    }
+        Ok(())
+    })?;
     for ((_, name), outcomes) in arrangements.into_iter().zip(&outcomes) {
         if outcomes.is_empty() {
             report.figure(Figure::missing(name, "one CPU only: the threads would share it"))?;

@@ -5,7 +5,7 @@ use testbed::{Idle, Service, Side, Testbed, TestbedConfig};
 
 use super::harness::{serve, serve_linux, set};
 use super::kernel_client::open_and_close;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
@@ -37,18 +37,19 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     for side in [harness.bed.client(), bed.client()] {
         set(side, "net/ipv4/ip_local_port_range", "1024 65535")?;
     }
-    let (mut ours, mut linux) = (Vec::new(), Vec::new());
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        let opened = |side: &Side, servers: &[std::net::SocketAddr]| {
-            on_cpu(client, || open_and_close(side, servers, UNDER_WAY, length))
-        };
-        let servers: Vec<_> = PORTS.map(|port| harness.address(port)).collect();
-        ours.push(opened(harness.bed.client(), &servers)?);
+    let opened = |side: &Side, servers: &[std::net::SocketAddr]| {
+        on_cpu(client, || open_and_close(side, servers, UNDER_WAY, length))
+    };
+    let [ours, linux] = turns_of(plan, report, "", |which, _| {
+        if which == 0 {
+            let servers: Vec<_> = PORTS.map(|port| harness.address(port)).collect();
+            return opened(harness.bed.client(), &servers);
+        }
         let kernel = serve_linux(server, bed.server(), PORTS, Service::Discard, Idle::Spin)?;
-        linux.push(opened(bed.client(), kernel.addresses())?);
+        let rate = opened(bed.client(), kernel.addresses())?;
         kernel.end().or_needs("server of Linux")?;
-    }
+        Ok(rate)
+    })?;
     let figure = Figure::new("calistod", "connections/s", &ours)
         .against("Linux", &ours, &linux)
         .target(Target::RatioAtLeast(1.3));

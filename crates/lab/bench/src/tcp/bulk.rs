@@ -5,7 +5,7 @@ use testbed::{Idle, Service, Side, Testbed, TestbedConfig};
 
 use super::harness::{CONGESTION, serve, serve_linux};
 use super::kernel_client::{connect, receive, send};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
@@ -31,17 +31,18 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let ways = [(Service::Discard, "to the server"), (Service::Chargen, "from the server")];
     for (service, way) in ways {
         let harness = serve(plan.cpus, service, PORT..PORT + 1, "")?;
-        let (mut ours, mut linux) = (Vec::new(), Vec::new());
-        for round in 0..plan.rounds {
-            plan.round(report, round, way)?;
-            let move_bytes = |side: &Side, address| {
-                on_cpu(client, || moved(service, side, address, length)).map(to_mbit)
-            };
-            ours.push(move_bytes(harness.bed.client(), harness.address(PORT))?);
+        let move_bytes = |side: &Side, address| {
+            on_cpu(client, || moved(service, side, address, length)).map(to_mbit)
+        };
+        let [ours, linux] = turns_of(plan, report, way, |which, _| {
+            if which == 0 {
+                return move_bytes(harness.bed.client(), harness.address(PORT));
+            }
             let kernel = serve_linux(server, bed.server(), PORT..PORT + 1, service, Idle::Spin)?;
-            linux.push(move_bytes(bed.client(), kernel.addresses()[0])?);
+            let rate = move_bytes(bed.client(), kernel.addresses()[0])?;
             kernel.end().or_needs("server of Linux")?;
-        }
+            Ok(rate)
+        })?;
         let figure = Figure::new(format!("{} {way}", service.job()), "Mbit/s", &ours)
             .against("Linux", &ours, &linux)
             .target(Target::RatioAtLeast(1.0));

@@ -10,7 +10,7 @@ use wire::Toeplitz;
 
 use super::end::{End, EndConfig};
 use super::peers::address;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{SERVER, hash_key};
@@ -59,14 +59,14 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     report.progress(format_args!("filling TIME-WAIT"));
     on_cpu(cpu, || pair.measure(plan.pick(70_000, 1_000)))?;
     let (mut ours, mut linux) = (Vec::new(), Vec::new());
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, _| {
         ours.push(on_cpu(cpu, || pair.measure(ours_count))?);
         if let Ok(bed) = &bed {
             let within = bed.client().enter(|| on_cpu(cpu, || kernel(linux_count)));
             linux.push(within.or_needs("thread in a namespace")??);
         }
-    }
+        Ok(())
+    })?;
     let mut figure = Figure::new("engine, two sides on one core", "connections/s", &ours);
     if bed.is_ok() {
         figure = figure.against("Linux loopback", &ours, &linux);

@@ -7,7 +7,7 @@ use testbed::{Idle, Service, Testbed, TestbedConfig};
 use super::end::REQUEST_BYTES;
 use super::harness::{CONGESTION, serve, serve_linux};
 use super::kernel_client::connect;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::echo_wire::EchoWire;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
@@ -38,20 +38,22 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
     let bare = EchoWire::new()?;
     for connections in [1, 16, 64] {
-        let mut samples: [Vec<[f64; 2]>; 3] = Default::default();
-        for round in 0..plan.rounds {
-            plan.round(report, round, format_args!("{connections} connections"))?;
-            let [ours, linux, least] = &mut samples;
-            let address = harness.address(PORT);
-            ours.push(asked(plan, harness.bed.client(), address, connections, length)?);
-            let kernel =
-                serve_linux(server, bed.server(), PORT..PORT + 1, Service::Echo, Idle::Spin)?;
-            let address = (bed.server().ipv4(), PORT).into();
-            linux.push(asked(plan, bed.client(), address, connections, length)?);
-            kernel.end().or_needs("server of Linux")?;
-            let answers = bare.measure(plan, connections, length, steer::bare)?;
-            least.push([answers.per_second, answers.p50_us]);
-        }
+        let what = format!("{connections} connections");
+        let samples: [_; 3] = turns_of(plan, report, what, |which, _| match which {
+            0 => asked(plan, harness.bed.client(), harness.address(PORT), connections, length),
+            1 => {
+                let ports = PORT..PORT + 1;
+                let kernel = serve_linux(server, bed.server(), ports, Service::Echo, Idle::Spin)?;
+                let answers =
+                    asked(plan, bed.client(), kernel.addresses()[0], connections, length)?;
+                kernel.end().or_needs("server of Linux")?;
+                Ok(answers)
+            }
+            _ => {
+                let answers = bare.measure(plan, connections, length, steer::bare)?;
+                Ok([answers.per_second, answers.p50_us])
+            }
+        })?;
         let rates = samples.each_ref().map(|runs| column(runs, 0));
         let delays = samples.each_ref().map(|runs| column(runs, 1));
         let unit = "requests/s";

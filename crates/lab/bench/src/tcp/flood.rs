@@ -14,7 +14,7 @@ use wire::tcp::SYN;
 
 use super::end::{End, EndConfig, Packet, REQUEST_BYTES};
 use super::peers::{Peers, Written, key_to};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{SEED, SERVER, SplitMix, hash_key};
@@ -52,8 +52,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let (mut capacities, mut growth) = (Vec::new(), Vec::new());
     let mut worst = Outcome::default();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, round| {
         let seed = SEED + u64::from(round);
         let (quiet, flooded, grown) = on_cpu(cpu, || {
             let capacity = Capacity::measure(seed, plan.pick(200_000, 10_000))?;
@@ -69,7 +68,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         without.push(quiet.answers_per_second);
         growth.push(grown as f64 / (1024.0 * 1024.0));
         worst = worst.worse_of(&flooded);
-    }
+        Ok(())
+    })?;
     let mega: Vec<f64> = capacities.iter().map(|rate| rate / 1e6).collect();
     report.figure(Figure::new("capacity for SYNs alone", "Mpps", &mega))?;
     let goodput = Figure::new("requests answered during the flood", "1/s", &with)

@@ -7,7 +7,7 @@ use tcp::{Config, Counters};
 use super::end::{End, EndConfig, Packet, REQUEST_BYTES};
 use super::lean::{Lean, RING_LOG2};
 use super::peers::Peers;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{SEED, SERVER, SplitMix};
@@ -53,16 +53,14 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         }
         Ok(())
     })?;
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        for (batch, samples) in BATCHES.into_iter().zip(&mut samples) {
-            for (stage, samples) in stages.iter_mut().zip(samples) {
-                crate::error::unless_interrupted()?;
-                let nanos = on_cpu(cpu, || stage.measure(batch, requests))?;
-                samples.push(nanos * rate);
-            }
+    let _: [_; BATCHES.len()] = turns_of(plan, report, "", |which, _| {
+        for (stage, samples) in stages.iter_mut().zip(&mut samples[which]) {
+            crate::error::unless_interrupted()?;
+            let nanos = on_cpu(cpu, || stage.measure(BATCHES[which], requests))?;
+            samples.push(nanos * rate);
         }
-    }
+        Ok(())
+    })?;
     for (batch, [few, cold]) in BATCHES.into_iter().zip(&samples) {
         let unit = "cycles (tsc)";
         let name = format!("{FEW} flows");

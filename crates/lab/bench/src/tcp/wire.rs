@@ -9,7 +9,7 @@ use testbed::{Idle, Service};
 use super::harness::{CONGESTION, serve_linux, set};
 use super::kernel_client::{connect, receive};
 use super::line::Line;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
@@ -68,23 +68,19 @@ fn alone(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Erro
     )?;
     let linux_at = kernel.addresses()[0];
     for (name, options) in WIRES {
-        let (mut ours, mut linux) = (Vec::new(), Vec::new());
-        for round in 0..plan.rounds {
-            plan.round(report, round, name)?;
-            ours.push(one_stream(plan, &line, ours_at, options, round, length)?.0);
-            linux.push(one_stream(plan, &line, linux_at, options, round, length)?.0);
-        }
+        let [ours, linux] = turns_of(plan, report, name, |which, round| {
+            let address = [ours_at, linux_at][which];
+            one_stream(plan, &line, address, options, round, length).map(|(rate, _)| rate)
+        })?;
         let figure = Figure::new(format!("{name}: calistod"), "Mbit/s", &ours)
             .against("Linux CUBIC", &ours, &linux)
             .target(Target::RatioAtLeast(0.95));
         report.figure(figure)?;
         report.figure(Figure::new(format!("{name}: Linux CUBIC"), "Mbit/s", &linux))?;
     }
-    let mut shares = Vec::new();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "shared")?;
-        shares.push(share(plan, &line, [ours_at, linux_at], round, length)?);
-    }
+    let [shares] = turns_of(plan, report, "shared", |_, round| {
+        share(plan, &line, [ours_at, linux_at], round, length)
+    })?;
     // From 0.8 to 1.25.
     let figure = Figure::new(format!("{FLOWS} flows against {FLOWS} of Linux: share"), "", &shares)
         .target(Target::Near(1.025, 0.225));
@@ -142,15 +138,14 @@ fn marked(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Err
     let server: SocketAddr = (line.server().ipv4(), PORT).into();
     let threshold = MARK_FROM.to_string();
     let options = ["--delay", "1ms", "--rate", "100Mbit", "--queue", "1000", "--ecn", &threshold];
-    let (mut rates, mut above, mut longest) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..plan.rounds {
-        plan.round(report, round, "DCTCP")?;
+    let [streams] = turns_of(plan, report, "DCTCP", |_, round| {
         let (rate, told) = one_stream(plan, &line, server, &options, round, length)?;
         let number = |name: &str| told[name].as_f64().unwrap_or(f64::NAN);
-        rates.push(rate);
-        above.push(100.0 * number("ecn_far_above") / number("delivered").max(1.0));
-        longest.push(number("queue_packets_max"));
-    }
+        let above = 100.0 * number("ecn_far_above") / number("delivered").max(1.0);
+        Ok([rate, above, number("queue_packets_max")])
+    })?;
+    let [rates, above, longest] =
+        [0, 1, 2].map(|at| streams.iter().map(|stream| stream[at]).collect::<Vec<f64>>());
     // Nobody can hear of a mark sooner than a round trip later: slow start goes beyond for once.
     let name = format!("DCTCP: packets that found {} or more queued", 2 * MARK_FROM);
     report.figure(Figure::new(name, "%", &above).target(Target::AtMost(1.0)))?;

@@ -11,7 +11,7 @@ use sys::sleep::Sleeper;
 
 use super::latency::joined;
 use super::queues::{Around, Asking, Feed, Polling, Taker, wake};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::Cpus;
@@ -48,13 +48,10 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              SCHED_OTHER. A stand-in for the other hyper-thread, which this needs not have."
         ),
     )?;
-    let (mut alone, mut waiter, mut spinner) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
-        alone.push(products(plan.cpus, Beside::Nobody, length)?);
-        waiter.push(products(plan.cpus, Beside::Waiter, length)?);
-        spinner.push(products(plan.cpus, Beside::Spinner, length)?);
-    }
+    let [alone, waiter, spinner] = turns_of(plan, report, "", |which, _| {
+        let beside = [Beside::Nobody, Beside::Waiter, Beside::Spinner][which];
+        products(plan.cpus, beside, length)
+    })?;
     let beside = |what: &str, own: &[f64]| {
         Figure::new(what, "products/s", own).against("alone", own, &alone)
     };

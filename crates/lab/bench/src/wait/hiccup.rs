@@ -9,7 +9,7 @@ use sys::clock::{TscRate, now, tsc};
 
 use super::latency::{joined, undisturbed};
 use super::ready_queues::ReadyQueues;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, median, quantile};
 use crate::flows::{SEED, SplitMix};
@@ -143,9 +143,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     for service in SERVICES {
         let mut shared: Vec<Samples> = vec![Samples::default(); LOADS.len()];
         let mut own = shared.clone();
-        for round in 0..plan.rounds {
-            let hiccup = service.hiccup;
-            plan.round(report, round, hiccup)?;
+        let [_] = turns_of(plan, report, service.hiccup, |_, round| {
             for (at, load) in LOADS.into_iter().enumerate() {
                 unless_interrupted()?;
                 let seed = SEED ^ (u64::from(round) << 8) ^ u64::from(load);
@@ -156,7 +154,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
                 shared[at].push(undisturbed(ours)?);
                 own[at].push(undisturbed(other)?);
             }
-        }
+            Ok(())
+        })?;
         print(service, &shared, &own, report)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use wire::build::UdpPacket;
 
 use super::latency::joined;
 use crate::apps::harness::Harness;
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target, quantile};
 use crate::flows::{SEED, SplitMix};
@@ -79,8 +79,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let sink = sink(&harness)?;
         let name = format!("spin_us = {spin_us}");
         let (mut idle, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..plan.rounds {
-            plan.round(report, round, &name)?;
+        let [_] = turns_of(plan, report, &name, |_, round| {
             let before = harness.dispatcher_cpu_time()?;
             let began = now();
             std::thread::sleep(quiet);
@@ -91,7 +90,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             // Ctrl-C ends the daemon too.
             ours.push(sent.or_else(|error| unless_interrupted().and(Err(error)))?);
             bare.push(eventfd_and_epoll(plan.cpus, packets)?);
-        }
+            Ok(())
+        })?;
         let of = |rounds: &[Round], which: fn(&Round) -> f64| -> Vec<f64> {
             rounds.iter().map(which).collect()
         };

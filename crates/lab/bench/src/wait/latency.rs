@@ -4,7 +4,7 @@ use base::Nanos;
 use sys::clock::{TscRate, now, tsc};
 
 use super::queues::{Asking, Feed, Polling, Taker};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target, median, quantile};
 use crate::flows::{SEED, SplitMix};
@@ -47,8 +47,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let mut polling = asking.clone();
     let mut tails = asking.clone();
     let mut left_out = Vec::new();
-    for round in 0..plan.rounds {
-        plan.round(report, round, "")?;
+    let [_] = turns_of(plan, report, "", |_, round| {
         for (at, &queues) in sizes.iter().enumerate() {
             unless_interrupted()?;
             let seed = SEED ^ (u64::from(round) << 16) ^ queues as u64;
@@ -62,7 +61,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             tails[at].push(quantile(&ours, 0.95));
             polling[at].push(quantile(&plain, 0.5));
         }
-    }
+        Ok(())
+    })?;
     for (at, &queues) in sizes.iter().enumerate() {
         let metric = format!("{queues} queues: p50, ready set");
         let figure = Figure::new(metric, "ns", &asking[at]);

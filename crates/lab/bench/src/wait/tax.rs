@@ -12,7 +12,7 @@ use sys::sleep::Sleeper;
 
 use super::latency::joined;
 use super::queues::{Around, Asking, Feed, Polling, Taker, wake};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::Figure;
 use crate::flows::{SEED, SplitMix};
@@ -68,8 +68,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     for queues in QUEUES {
         let mut asking: Vec<Samples> = vec![Samples::default(); LOADS.len()];
         let mut polling = asking.clone();
-        for round in 0..plan.rounds {
-            plan.round(report, round, format_args!("{queues} queues"))?;
+        let [_] = turns_of(plan, report, format_args!("{queues} queues"), |_, round| {
             for (at, load) in LOADS.into_iter().enumerate() {
                 unless_interrupted()?;
                 let stage = Stage {
@@ -83,7 +82,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
                 asking[at].push(stage.asking()?);
                 polling[at].push(stage.polling()?);
             }
-        }
+            Ok(())
+        })?;
         for (at, load) in LOADS.into_iter().enumerate() {
             let (own, plain) = (&asking[at], &polling[at]);
             let metric = format!("{queues} queues, load {load} %: tax, ready set");

@@ -7,7 +7,7 @@ use sys::clock::now;
 
 use super::latency::{joined, undisturbed};
 use super::queues::{Asking, Feed, Polling, TURN, Taker};
-use crate::cases::Plan;
+use crate::cases::{Plan, turns_of};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::flows::{SEED, SplitMix};
@@ -64,23 +64,18 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     for pattern in [Pattern::Balanced, Pattern::OneHot] {
         let mut asking: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
         let mut polling = asking.clone();
-        for round in 0..plan.rounds {
-            let of = plan.rounds;
-            report.progress(format_args!("{}, round {} of {of}", pattern.name(), round + 1));
+        let _: [_; 2] = turns_of(plan, report, pattern.name(), |which, round| {
             for (at, &queues) in sizes.iter().enumerate() {
                 unless_interrupted()?;
-                let seed = SEED ^ u64::from(round);
-                let run = (pattern, queues, length, seed);
-                // Who is first changes.
-                if round % 2 == 0 {
+                let run = (pattern, queues, length, SEED ^ u64::from(round));
+                if which == 0 {
                     asking[at].push(undisturbed(|| items_per_second::<Asking>(plan.cpus, run))?);
-                    polling[at].push(undisturbed(|| items_per_second::<Polling>(plan.cpus, run))?);
                 } else {
                     polling[at].push(undisturbed(|| items_per_second::<Polling>(plan.cpus, run))?);
-                    asking[at].push(undisturbed(|| items_per_second::<Asking>(plan.cpus, run))?);
                 }
             }
-        }
+            Ok(())
+        })?;
         for (at, &queues) in sizes.iter().enumerate() {
             let metric = format!("{}, {queues} queues: ready set", pattern.name());
             let figure = Figure::new(metric, "M items/s", &asking[at]);
