@@ -44,6 +44,8 @@ pub(crate) mod options;
 pub(crate) mod poll;
 /// read(2), recv(2) and their kin.
 pub(crate) mod receive;
+/// Callers of a listener that ends.
+mod refuse;
 /// Sockets whose daemon has ended.
 mod renew;
 /// select(2).

@@ -6,7 +6,7 @@ use calisto_client::sockets::SocketOption;
 use libc::{c_int, c_uint};
 use rustix::io::Errno;
 
-use crate::calls::to_kernel;
+use crate::calls::{refuse, to_kernel};
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
@@ -28,7 +28,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
         // waits on it is woken after that, and finds what the kernel has there by then.
         let removed = descriptors::remove(fd);
         if let Some((held, true)) = &removed {
-            outcome::unheard(|| linger(held));
+            outcome::unheard(|| prepare(held));
         }
         // SAFETY: a plain number.
         let result = unsafe { real::close(fd) };
@@ -45,7 +45,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
 pub(crate) fn forget(fd: c_int) {
     lookup::leave(fd);
     if let Some((held, true)) = descriptors::remove(fd) {
-        linger(&held);
+        prepare(&held);
         end(&held);
     }
 }
@@ -54,6 +54,14 @@ pub(crate) fn forget(fd: c_int) {
 pub(crate) fn end(held: &Held) {
     held.end();
     to_kernel::closed(held);
+}
+
+/// What a close does while the kernel's socket is still open.
+fn prepare(held: &Held) {
+    match held.file() {
+        Some(file) if file.kind == Kind::Listener && !file.is_shared() => refuse::all(file),
+        _ => linger(held),
+    }
 }
 
 /// SO_LINGER: close(2) waits until the peer has all that was written, or the time is over. The

@@ -6,7 +6,7 @@ use calisto_client::sockets::Outcome;
 use libc::{c_int, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{close, fallback, inherit, twins};
+use crate::calls::{close, fallback, inherit, refuse, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
 use crate::process::{lookup, say, session};
@@ -84,6 +84,7 @@ fn is_bound_only(fd: c_int) -> bool {
 /// of other threads that wait for it begin anew.
 pub(crate) fn give_up(fd: c_int, ours: &Held) {
     let Some(file) = ours.file() else { return };
+    refuse::all(file);
     if let Some(session) = session::current()
         && !file.socket.is_orphaned()
     {
