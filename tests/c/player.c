@@ -26,6 +26,7 @@ static const struct verb verbs[] = {
     {"fionread", NULL, number_call}, {"atmark", NULL, number_call},
     {"send", NULL, send_call},      {"write", NULL, send_call},
     {"sendto", NULL, send_call},    {"sendmsg", NULL, sendmsg_call},
+    {"overfill", NULL, overfill_call},
     {"writev", NULL, sendmsg_call}, {"sendmmsg", NULL, sendmmsg_call},
     {"recv", NULL, recv_call},      {"read", NULL, recv_call},
     {"recvfrom", NULL, recv_call},  {"recvmsg", NULL, recvmsg_call},

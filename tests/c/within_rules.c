@@ -41,6 +41,23 @@ static void buffers(int listener) {
     MUST(ioctl(accepted, FIONREAD, &value) == 0);
     say("some are there: %d", value > 0);
     close(fd), close(accepted);
+    /* The writer's alone counts too. */
+    fd = calls(listener, &accepted);
+    set(fd, SOL_SOCKET, SO_SNDBUF, 8192);
+    nonblocking(fd);
+    for (whole = 0; (count = send(fd, much, sizeof much, 0)) > 0;)
+        whole += count;
+    say("less than 250000 bytes: %d", whole < 250000);
+    close(fd), close(accepted);
+    /* And what it tells of itself is about what it takes. */
+    fd = calls(listener, &accepted);
+    MUST(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &value, &bytes) == 0);
+    char *more = calloc(3, (size_t)value);
+    MUST(more != NULL);
+    count = send(fd, more, 3 * (size_t)value, MSG_DONTWAIT);
+    say("some of three times as much: %d", count > value / 2 && count < 3L * value);
+    free(more);
+    close(fd), close(accepted);
 }
 
 static void info(int listener) {

@@ -52,6 +52,19 @@ static void send_call(struct call *call, int fd) {
     free(bytes);
 }
 
+/* overfill A: three times as much as SO_SNDBUF tells, without waiting; whether all of it went. */
+static void overfill_call(struct call *call, int fd) {
+    int buffer = 0;
+    socklen_t length = sizeof buffer;
+    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length);
+    size_t count = 3 * (size_t)buffer;
+    char *bytes = calloc(1, count);
+    if (!bytes) die("calloc");
+    ssize_t sent = send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (done(call, sent)) tell(call, (size_t)sent < count ? " part" : " all");
+    free(bytes);
+}
+
 /* sendmsg A ADDRESS TEXT TEXT [FLAGS], writev A - TEXT TEXT */
 static void sendmsg_call(struct call *call, int fd) {
     char *one = room(), *two = room();

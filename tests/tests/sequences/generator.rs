@@ -215,7 +215,8 @@ impl Writer {
         for (who, name) in std::mem::take(&mut self.sleepers) {
             self.write(who, format!("join {name}"));
         }
-        for Name { who, name, kind } in self.names.clone() {
+        let names = self.names.clone();
+        for Name { who, name, kind } in names.clone() {
             if kind == Kind::Set {
                 self.write(who, format!("wait {name} 0"));
                 continue;
@@ -229,6 +230,13 @@ impl Writer {
                     self.write(who, format!("{look} {name}"));
                 }
             }
+        }
+        // Nothing comes after it: how much has gone is nobody's to compare.
+        let ours = |one: &&Name| one.kind == Kind::Tcp && one.who != Who::There;
+        if let Some(Name { who, name, .. }) = names.iter().find(ours)
+            && self.random.percent(5)
+        {
+            self.write(*who, format!("overfill {name}"));
         }
     }
 }

@@ -25,6 +25,9 @@ const FIRST_LOG2: u8 = 14;
 /// A full ring is to become 2 to this power times as long.
 const GROW_LOG2: u8 = 2;
 
+/// No ring is longer, as a logarithm.
+const SEND_LOG2_MAX: u32 = 30;
+
 /// Bytes that are carried to another ring at a time.
 const CARRY: usize = 4096;
 
@@ -81,6 +84,13 @@ impl Socket {
             done += copied;
             Ok(copied)
         })
+    }
+
+    /// Bytes that may be written ahead of the peer once its ring has grown, which is what SO_SNDBUF
+    /// tells of a socket that has not asked for any number; `None` as long as nobody knows.
+    pub fn send_buffer_bytes(&self) -> Option<u32> {
+        let log2 = self.slot().ok()?.words.tx_log2_max.load(Ordering::Relaxed);
+        (1..=SEND_LOG2_MAX).contains(&log2).then(|| 1 << log2)
     }
 
     /// Bytes that are written and that the peer has not acknowledged: SIOCOUTQ of tcp(7).
@@ -224,7 +234,7 @@ impl Slot<'_> {
 
     /// Writes down the wish; whether it is a new one.
     fn wish(&self, bytes: usize, used: RingDesc) -> bool {
-        let most = self.words.tx_log2_max.load(Ordering::Relaxed).min(30) as u8;
+        let most = self.words.tx_log2_max.load(Ordering::Relaxed).min(SEND_LOG2_MAX) as u8;
         let longer = used.log2().map_or(FIRST_LOG2, |log2| log2 + GROW_LOG2);
         // A large write is worth a ring that takes all of it.
         let fits = (used.bytes() + bytes as u64).next_power_of_two().trailing_zeros() as u8;

@@ -160,8 +160,8 @@ impl<'a> Slot<'a> {
         most.saturating_sub(written.bytes())
     }
 
-    /// Bytes that may be written and not read by a peer on this host: what both sides have asked
-    /// for (SO_SNDBUF, SO_RCVBUF), if they have. The ring bounds it too.
+    /// Bytes that may be written and not read by a peer on this host: what the writer has asked for
+    /// (SO_SNDBUF), and what the reader has, or would have (SO_RCVBUF). The ring bounds it too.
     pub(crate) fn most(&self) -> u64 {
         self.peer.map_or(u64::MAX, |peer| most_between(self.words, peer))
     }
@@ -385,9 +385,18 @@ fn errno(code: u32) -> Errno {
     }
 }
 
-/// Bytes that may be written and not read between two sockets of this host.
+/// Bytes that a reader takes who has not asked for any number: what Linux begins with (tcp_rmem).
+const RECEIVE_BUFFER: u64 = 131_072;
+
+/// Bytes that may be written and not read between two sockets of this host. A writer who has not
+/// asked for any number has more than the ring.
 fn most_between(writer: &SlotWords, reader: &SlotWords) -> u64 {
-    let sent = writer.option(SlotOption::SendBuffer);
-    let received = reader.option(SlotOption::ReceiveBuffer);
-    if sent == 0 || received == 0 { u64::MAX } else { u64::from(sent) + u64::from(received) }
+    let received = match reader.option(SlotOption::ReceiveBuffer) {
+        0 => RECEIVE_BUFFER,
+        bytes => u64::from(bytes),
+    };
+    match writer.option(SlotOption::SendBuffer) {
+        0 => u64::MAX,
+        bytes => u64::from(bytes) + received,
+    }
 }

@@ -223,6 +223,12 @@ unsafe fn tell(
                 None => 0,
             }
         }
+        // The kernel's socket is not connected, and tells what it would begin with.
+        (libc::SOL_SOCKET, libc::SO_SNDBUF)
+            if file.kind == Kind::Stream && file.socket.option(SocketOption::SendBuffer) == 0 =>
+        {
+            file.socket.send_buffer_bytes()?.cast_signed()
+        }
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if file.kind == Kind::Stream => {
             let asked = file.socket.option(SocketOption::MaxSegment);
             tcp_info::segment_bytes(&file.socket, asked)? as c_int
