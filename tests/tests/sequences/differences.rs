@@ -35,6 +35,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "edge-again", applies: edge_again },
     Rule { name: "accepted-reuseaddr", applies: accepted_reuseaddr },
     Rule { name: "cork-within-host", applies: cork_within_host },
+    Rule { name: "held-back-there", applies: held_back_there },
     Rule { name: "two-ways", applies: two_ways },
     Rule { name: "kernel-half-later", applies: kernel_half_later },
     Rule { name: "offered-anew", applies: offered_anew },
@@ -161,6 +162,15 @@ fn cork_within_host(moment: &Moment<'_>) -> bool {
     corks && moment.has_a_call_within_the_host() && moment.cast.has(Protocol::Tcp)
 }
 
+/// What a peer over the wire holds back by MSG_MORE comes with our next segment.
+fn held_back_there(moment: &Moment<'_>) -> bool {
+    let calls = moment.played.script.0[..moment.at].iter();
+    let mut there = calls.filter(|step| step.who == Who::There);
+    let holds_back = there.any(|step| step.words().any(|word| word == "more"));
+    let looks = moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES);
+    holds_back && looks && moment.cast.subject_protocol() != Some(Protocol::Udp)
+}
+
 /// Datagrams that came by two ways: over the wire, and from within the host by the kernel.
 fn two_ways(moment: &Moment<'_>) -> bool {
     let sends = |step: &&Step| SENDS.contains(&step.verb());
@@ -225,7 +235,8 @@ fn own_name(moment: &Moment<'_>) -> bool {
 fn own_family(moment: &Moment<'_>) -> bool {
     let sends = moment.is_one_of(&SENDS) || moment.verb() == "connect";
     let is_udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
-    is_udp && sends && moment.calisto == "ENETUNREACH" && moment.has_before("connect")
+    let says_so = ["ENETUNREACH", "EAFNOSUPPORT"].contains(&moment.calisto);
+    is_udp && sends && says_so && moment.has_before("connect")
 }
 
 /// connect(2) to AF_UNSPEC on a connection.
