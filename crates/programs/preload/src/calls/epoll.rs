@@ -108,6 +108,9 @@ unsafe fn change(
     match operation {
         libc::EPOLL_CTL_ADD => {
             let event = event()?;
+            if has(&event, libc::EPOLLEXCLUSIVE) && event.events & !EXCLUSIVE_ALLOWS != 0 {
+                return Err(Errno::INVAL);
+            }
             let set_held = set_of(set).ok_or_else(|| not_a_set(set))?;
             let inner = Set::of(&set_held).ok_or(Errno::INVAL)?;
             inner.add((set, &set_held), fd, held, event)
@@ -121,10 +124,27 @@ unsafe fn change(
             if operation == libc::EPOLL_CTL_DEL {
                 return inner.delete(set, fd, held);
             }
-            inner.modify(set, fd, held, event()?)
+            let event = event()?;
+            if has(&event, libc::EPOLLEXCLUSIVE) {
+                return Err(Errno::INVAL);
+            }
+            inner.modify(set, fd, held, event)
         }
         _ => Err(Errno::INVAL),
     }
+}
+
+/// What a member may be told that shares its news with others (`EPOLLEXCLUSIVE_OK_BITS` of Linux).
+const EXCLUSIVE_ALLOWS: u32 = (libc::EPOLLIN
+    | libc::EPOLLOUT
+    | libc::EPOLLERR
+    | libc::EPOLLHUP
+    | libc::EPOLLWAKEUP
+    | libc::EPOLLET
+    | libc::EPOLLEXCLUSIVE) as u32;
+
+fn has(event: &epoll_event, bit: c_int) -> bool {
+    event.events & bit as u32 != 0
 }
 
 /// epoll_wait(2).

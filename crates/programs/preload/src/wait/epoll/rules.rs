@@ -68,6 +68,11 @@ impl Interest {
         self.is(libc::EPOLLET)
     }
 
+    /// Whether it shares its news with members of other sets, and cannot be set anew.
+    pub(super) const fn is_exclusive(self) -> bool {
+        self.is(libc::EPOLLEXCLUSIVE)
+    }
+
     /// Whether it is told once, until it is set anew.
     pub(super) const fn is_once(self) -> bool {
         self.is(libc::EPOLLONESHOT)

@@ -229,6 +229,9 @@ impl Set {
         let index = state.members.find(held, fd).ok_or(Errno::NOENT)?;
         let mark = state.mark + 1 + u64::from(index);
         let member = state.members.get_mut(index).ok_or(Errno::NOENT)?;
+        if member.interest.is_exclusive() {
+            return Err(Errno::INVAL);
+        }
         let fresh = Member::new(held.clone(), fd, event, false);
         if member.has_kernel_half {
             let event = epoll_event { events: fresh.interest.for_kernel_half(), u64: mark };
