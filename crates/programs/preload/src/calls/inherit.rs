@@ -7,7 +7,7 @@ use libc::{c_int, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 
 use crate::calls::beside;
-use crate::entry::file::File;
+use crate::entry::file::{File, IN_MILLISECONDS, time_limit};
 use crate::system::{copy, kernel_socket, real};
 
 /// Options that are one number, and where the data plane keeps them.
@@ -100,9 +100,9 @@ pub(crate) fn to_kernel(fd: c_int, file: &File) {
         (libc::SO_RCVTIMEO, SocketOption::ReceiveTimeout),
         (libc::SO_SNDTIMEO, SocketOption::SendTimeout),
     ] {
-        let value = i64::from(file.socket.option(option));
-        if value != 0 {
-            let limit = timeval { tv_sec: value / 1_000_000, tv_usec: value % 1_000_000 };
+        if let Some(limit) = time_limit(file.socket.option(option)) {
+            let (seconds, rest) = (limit.as_secs().cast_signed(), limit.subsec_micros());
+            let limit = timeval { tv_sec: seconds, tv_usec: rest.into() };
             set(fd, libc::SOL_SOCKET, name, &limit);
         }
     }
@@ -234,7 +234,7 @@ pub(crate) fn linger_value(value: linger) -> u32 {
     if value.l_onoff == 0 { 0 } else { (value.l_linger.max(0) as u32).saturating_add(1) }
 }
 
-/// A time limit as the data plane counts it, in microseconds; a longer one than it can count is
+/// A time limit in microseconds, or with [`IN_MILLISECONDS`] in those; one of more than 24 days is
 /// none. A negative one is over at once (`sock_set_timeout` of Linux): it is the shortest here.
 pub(crate) fn timeout_value(value: timeval) -> u32 {
     if value.tv_sec < 0 {
@@ -243,8 +243,16 @@ pub(crate) fn timeout_value(value: timeval) -> u32 {
     let seconds = u64::try_from(value.tv_sec).unwrap_or(0);
     let microseconds = u64::try_from(value.tv_usec).unwrap_or(0);
     let whole = seconds.saturating_mul(1_000_000).saturating_add(microseconds);
-    u32::try_from(whole).unwrap_or(0)
+    match whole {
+        0..IN_MILLISECONDS_U64 => whole as u32,
+        _ => match whole / 1000 {
+            count @ 0..IN_MILLISECONDS_U64 => count as u32 | IN_MILLISECONDS,
+            _ => 0,
+        },
+    }
 }
+
+const IN_MILLISECONDS_U64: u64 = IN_MILLISECONDS as u64;
 
 /// The name of a congestion control as the program gives it.
 ///
@@ -280,6 +288,8 @@ fn text_of(name: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -290,9 +300,11 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_longer_than_an_hour_is_none() {
-        assert_eq!(timeout_value(timeval { tv_sec: 2, tv_usec: 5 }), 2_000_005);
-        assert_eq!(timeout_value(timeval { tv_sec: 86_400, tv_usec: 0 }), 0);
+    fn a_time_limit_of_hours_is_counted_and_one_of_months_is_none() {
+        let counted = |tv_sec| time_limit(timeout_value(timeval { tv_sec, tv_usec: 5 }));
+        assert_eq!(counted(2), Some(Duration::from_micros(2_000_005)));
+        assert_eq!(counted(86_400), Some(Duration::from_secs(86_400)));
+        assert_eq!(counted(100 * 86_400), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 use calisto_client::sockets::{Readiness, Socket, SocketOption, Watcher, is_confined};
 use libc::c_int;
@@ -220,16 +221,24 @@ impl File {
     }
 
     /// How long a call that reads may wait.
-    pub(crate) fn receive_timeout(&self) -> Option<std::time::Duration> {
-        timeout(self.socket.option(SocketOption::ReceiveTimeout))
+    pub(crate) fn receive_timeout(&self) -> Option<Duration> {
+        time_limit(self.socket.option(SocketOption::ReceiveTimeout))
     }
 
     /// How long a call that writes or connects may wait.
-    pub(crate) fn send_timeout(&self) -> Option<std::time::Duration> {
-        timeout(self.socket.option(SocketOption::SendTimeout))
+    pub(crate) fn send_timeout(&self) -> Option<Duration> {
+        time_limit(self.socket.option(SocketOption::SendTimeout))
     }
 }
 
-fn timeout(microseconds: u32) -> Option<std::time::Duration> {
-    (microseconds != 0).then(|| std::time::Duration::from_micros(microseconds.into()))
+/// A time limit that stands in an option is counted in milliseconds, and not in microseconds.
+pub(crate) const IN_MILLISECONDS: u32 = 1 << 31;
+
+/// A time limit that stands in an option; zero is none.
+pub(crate) fn time_limit(value: u32) -> Option<Duration> {
+    let limit = match value & IN_MILLISECONDS {
+        0 => Duration::from_micros(value.into()),
+        _ => Duration::from_millis((value & !IN_MILLISECONDS).into()),
+    };
+    (value != 0).then_some(limit)
 }
