@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use attach::DetachReason;
 use base::{Generation, RegionId, SlotId};
 use rustix::io::Errno;
-use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotWords};
+use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotState, SlotWords};
 
 use super::lock::GIVEN_TO_KERNEL;
 use super::readiness::Readiness;
@@ -174,6 +174,15 @@ impl Socket {
         }
     }
 
+    /// Whether it is a listener, for the daemon too, at which a connection waits to be accepted.
+    pub fn has_callers(&self) -> bool {
+        let has_any = |slot: Slot<'_>| {
+            let is_over = slot.words.state().has(SlotState::BROKEN | SlotState::FINISHED);
+            !is_over && Backlog::has_any(&slot.region.memory, slot.words)
+        };
+        self.is_listener() && self.slot().is_ok_and(has_any)
+    }
+
     /// Says which descriptor stands for it, by its SO_COOKIE: when the last copy of that descriptor
     /// is closed, in any process, the daemon closes the connection.
     pub fn name(&self, cookie: u64) {
@@ -288,6 +297,15 @@ impl Socket {
     /// Whether a TCP connection stands: the peer has answered, and it is not over. Takes no error.
     pub fn is_connected(&self) -> bool {
         self.slot().is_ok_and(|slot| slot.view().connect() == Verdict::Copy)
+    }
+
+    /// Whether an attempt to connect was given up by shutdown(2): its descriptor may begin another.
+    pub fn was_given_up(&self) -> bool {
+        let gave_up = |slot: Slot<'_>| {
+            let asks = slot.words.asks();
+            asks.has(Asks::ABORT) && !asks.has(Asks::CLOSE)
+        };
+        self.0.kind == Kind::Stream && self.slot().is_ok_and(gave_up)
     }
 
     /// Whether the daemon has given the connection to the kernel: its descriptor stands for it from

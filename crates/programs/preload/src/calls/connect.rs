@@ -180,6 +180,12 @@ unsafe fn again(
     if file.kind == Kind::Listener {
         return Some(Err(Errno::ISCONN));
     }
+    if file.socket.was_given_up() {
+        // Of a shut attempt nothing is left (`inet_shutdown`): this is another one.
+        forget(fd);
+        // SAFETY: the caller's promise.
+        return unsafe { decide(fd, address, bytes) };
+    }
     Some(if !file.is_opening() {
         Err(Errno::ISCONN)
     } else if file.is_nonblocking() {

@@ -1,6 +1,6 @@
 //! Callers that wait at a listener of the data plane when it ends.
 
-use calisto_client::sockets::{Readiness, is_confined};
+use calisto_client::sockets::is_confined;
 use rustix::io::Errno;
 
 use crate::entry::file::File;
@@ -14,9 +14,8 @@ const CALLERS_MAX: usize = 4096;
 /// returns, as of a listener of the kernel's. Without a descriptor for it, or memory, the daemon
 /// tells them, some milliseconds later.
 pub(crate) fn all(listener: &File) {
-    let has_any = listener.readiness().contains(Readiness::IN);
-    // One that has locked itself in does not make sockets.
-    if !has_any || own_code::is_running() || is_confined() {
+    // A process that has locked itself in does not make sockets.
+    if !listener.socket.has_callers() || own_code::is_running() || is_confined() {
         return;
     }
     // SAFETY: plain numbers.
