@@ -57,7 +57,7 @@ pub(crate) fn end(held: &Held) {
 }
 
 /// What a close does while the kernel's socket is still open.
-fn prepare(held: &Held) {
+pub(crate) fn prepare(held: &Held) {
     match held.file() {
         Some(file) if file.kind == Kind::Listener && !file.is_shared() => refuse::all(file),
         _ => linger(held),
@@ -93,9 +93,10 @@ const LINGER_STEP: Duration = Duration::from_millis(1);
 /// As for libc's.
 pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     const ONLY_MARK: c_int = libc::CLOSE_RANGE_CLOEXEC as c_int;
+    const KNOWN: c_int = ONLY_MARK | libc::CLOSE_RANGE_UNSHARE as c_int;
+    let is_refused = first > last || flags & !KNOWN != 0;
     // A child of vfork is about to become another program, which has no use for them.
-    if first > last || flags & ONLY_MARK != 0 || fork::is_borrowed() || !descriptors::any_special()
-    {
+    if is_refused || flags & ONLY_MARK != 0 || fork::is_borrowed() || !descriptors::any_special() {
         // SAFETY: plain numbers.
         return unsafe { real::close_range(first, last, flags) };
     }

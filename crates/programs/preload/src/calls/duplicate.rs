@@ -87,6 +87,11 @@ pub(crate) unsafe fn dup2(fd: c_int, to: c_int) -> c_int {
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+    if flags & !libc::O_CLOEXEC != 0 {
+        // Refused, it leaves both as they are.
+        // SAFETY: plain numbers.
+        return unsafe { real::dup3(fd, to, flags) };
+    }
     // SAFETY: plain numbers.
     unsafe { onto(fd, to, || real::dup3(fd, to, flags)) }
 }
@@ -119,6 +124,9 @@ unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
     lookup::leave(to);
     // Who waits on it is woken once the new file stands there.
     let removed = descriptors::remove(to);
+    if let Some((held, true)) = &removed {
+        outcome::unheard(|| close::prepare(held));
+    }
     let made = duplicate(fd, make);
     if let Some((held, true)) = removed {
         outcome::unheard(|| close::end(&held));
