@@ -28,6 +28,7 @@
 //! waits for a daemon that is not there.
 
 mod answer;
+mod buffers;
 mod confined;
 mod datagram;
 mod datagram_ring;

@@ -21,9 +21,9 @@ use libc::{
 };
 
 use crate::calls::{
-    accept, cancel, close, confine, connect, duplicate, epoll, exec, listen, many, message, names,
-    options, poll, receive, select, send, sendfile, shutdown, signals, socket, spawn, splice,
-    stdio, udp,
+    accept, cancel, checked, close, confine, connect, duplicate, epoll, exec, listen, many,
+    message, names, options, poll, receive, select, send, sendfile, shutdown, signals, socket,
+    spawn, splice, stdio, udp,
 };
 use crate::entry::descriptors;
 use crate::system::functions::functions;

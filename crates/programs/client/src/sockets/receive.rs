@@ -20,6 +20,8 @@ pub struct ReceiveFlags {
     /// Datagrams of one length that follow on each other come as one, of at most so many bytes:
     /// UDP_GRO. Zero: each comes alone.
     pub join_bytes: usize,
+    /// The call has taken some already: an error that waits is left for the next one.
+    pub after_some: bool,
 }
 
 impl Socket {
@@ -130,7 +132,7 @@ impl Slot<'_> {
                 Verdict::End => return Ok(0),
                 // If another thread has taken it, this one sees what comes after it.
                 Verdict::Error => {
-                    if let Some(error) = self.take_error() {
+                    if let Some(error) = self.error_for(flags.after_some) {
                         return Err(error);
                     }
                 }

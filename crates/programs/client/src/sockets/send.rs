@@ -17,6 +17,8 @@ pub struct SendFlags {
     pub more: bool,
     /// The last byte is urgent: MSG_OOB (RFC 6093).
     pub urgent: bool,
+    /// The call has sent some already: an error that waits is left for the next one.
+    pub after_some: bool,
 }
 
 /// A send ring that is wished for before the first byte.
@@ -50,7 +52,7 @@ impl Socket {
         loop {
             match slot.view().send() {
                 Verdict::Copy => {}
-                Verdict::Error => match slot.take_error() {
+                Verdict::Error => match slot.error_for(flags.after_some) {
                     Some(error) => return Err(error),
                     None => continue,
                 },

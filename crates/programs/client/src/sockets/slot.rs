@@ -12,6 +12,7 @@ use shm::sockets::{
     Asks, Backlog, Kind, Piece, RingDesc, SlotLock, SlotOption, SlotState, SlotWords,
 };
 
+use super::buffers::most_between;
 use super::lock;
 use super::region::Region;
 use super::stretch::{Nonsense, Stretch};
@@ -280,6 +281,12 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// The waiting error for a call that returns it, or that returns what it has done before: then
+    /// it goes on waiting.
+    pub(crate) fn error_for(&self, is_left: bool) -> Option<Errno> {
+        if is_left { self.error() } else { self.take_error() }
+    }
+
     /// What the other side would say if it could: that it is gone, that it has reset the
     /// connection, that its words cannot be.
     #[inline]
@@ -382,21 +389,5 @@ fn errno(code: u32) -> Errno {
     match i32::try_from(code) {
         Ok(code @ 1..=4095) => Errno::from_raw_os_error(code),
         _ => Errno::IO,
-    }
-}
-
-/// Bytes that a reader takes who has not asked for any number: what Linux begins with (tcp_rmem).
-const RECEIVE_BUFFER: u64 = 131_072;
-
-/// Bytes that may be written and not read between two sockets of this host. A writer who has not
-/// asked for any number has more than the ring.
-fn most_between(writer: &SlotWords, reader: &SlotWords) -> u64 {
-    let received = match reader.option(SlotOption::ReceiveBuffer) {
-        0 => RECEIVE_BUFFER,
-        bytes => u64::from(bytes),
-    };
-    match writer.option(SlotOption::SendBuffer) {
-        0 => u64::MAX,
-        bytes => u64::from(bytes) + received,
     }
 }

@@ -50,6 +50,7 @@ pub(crate) unsafe fn receive(
         peek: flags & libc::MSG_PEEK != 0,
         truncate: flags & libc::MSG_TRUNC != 0,
         join_bytes: beside::join_bytes(file, spans.left()),
+        after_some: false,
     };
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.receive_timeout());
@@ -316,8 +317,11 @@ pub(crate) unsafe fn sendto(
     address: *const sockaddr,
     address_bytes: socklen_t,
 ) -> Served<usize> {
-    if address.is_null() || address_bytes == 0 {
+    if address.is_null() {
         return send(fd, held, spans, None, flags);
+    }
+    if address_bytes == 0 {
+        return Served::Done(Err(Errno::INVAL));
     }
     let Some(file) = held.file() else { return Served::Elsewhere };
     // SAFETY: the caller's promise.
@@ -371,7 +375,9 @@ pub(crate) unsafe fn put_sender(
     address: *mut sockaddr,
     address_bytes: *mut socklen_t,
 ) -> Result<usize, Errno> {
-    if let Some(from) = received.from {
+    if let Some(from) = received.from
+        && !address.is_null()
+    {
         // SAFETY: the caller's promise.
         unsafe { address::write(from, family, address, address_bytes)? };
     }

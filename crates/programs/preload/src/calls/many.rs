@@ -3,6 +3,7 @@
 use libc::{c_int, c_uint, mmsghdr, timespec};
 
 use crate::calls::served::Served;
+use crate::calls::spans::Spans;
 use crate::calls::{datagram, message};
 use crate::process::lookup;
 use crate::system::{copy, outcome, real};
@@ -37,7 +38,7 @@ pub(crate) unsafe fn recvmmsg(
         Err(errno) => return outcome::failed(errno),
     };
     // Before anything that could be read, as in `__sys_recvmmsg` of Linux.
-    let error = lookup::socket(fd).and_then(|held| {
+    let error = lookup::socket(fd).filter(|_| flags & libc::MSG_ERRQUEUE == 0).and_then(|held| {
         let file = held.file()?;
         file.socket.take_error().or_else(|| datagram::kernel_error(fd, file))
     });
@@ -70,6 +71,13 @@ pub(crate) unsafe fn recvmmsg(
         if !timeout.is_null() && deadline.is_over() {
             break;
         }
+    }
+    if let Some(left) = deadline.timespec_left()
+        && !timeout.is_null()
+        // SAFETY: the caller's promise.
+        && let Err(errno) = unsafe { copy::put(timeout, &left) }
+    {
+        return outcome::failed(errno);
     }
     done as c_int
 }
@@ -112,13 +120,32 @@ pub(crate) unsafe fn sendmmsg(
                     outcome::of_bytes(real::sendmsg(fd, &raw const (*place).msg_hdr, flags))
                 }
             };
+            let is_cut = sent.is_ok_and(|bytes| is_cut(&raw const (*place).msg_hdr, bytes));
             sent.and_then(|bytes| copy::put(&raw mut (*place).msg_len, &(bytes as c_uint)))
+                .map(|()| is_cut)
         };
         match result {
-            Ok(()) => done += 1,
+            Ok(false) => done += 1,
+            Ok(true) => {
+                // What follows would stand in the middle of it (`__sys_sendmmsg` of Linux).
+                done += 1;
+                break;
+            }
             Err(_) if done > 0 => break,
             Err(errno) => return outcome::failed(errno),
         }
     }
     done as c_int
+}
+
+/// Whether only a part of a message was sent.
+///
+/// # Safety
+/// Reading the message is the program's wish.
+unsafe fn is_cut(message: *const libc::msghdr, sent: usize) -> bool {
+    // SAFETY: the caller's promise; any bits are a message's header.
+    let Ok(header) = (unsafe { copy::get(message) }) else { return false };
+    // SAFETY: the caller's promise.
+    let spans = unsafe { Spans::of_message(header.msg_iov, header.msg_iovlen) };
+    spans.is_ok_and(|spans| sent < spans.whole())
 }

@@ -78,7 +78,7 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
         Ok(spans) => spans,
         Err(errno) => return Served::Done(Err(errno)),
     };
-    let mut told = 0;
+    let mut told = flags & libc::MSG_CMSG_CLOEXEC;
     let mut name_bytes = 0;
     let mut beside = 0;
     let returned = if file.kind == Kind::Datagram {
@@ -129,7 +129,12 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
     }
     // SAFETY: the caller's promise.
     let written = unsafe {
-        copy::put(&raw mut (*message).msg_namelen, &name_bytes)
+        // Who has no place for a name hears nothing of its length.
+        let named = match header.msg_name.is_null() {
+            true => Ok(()),
+            false => copy::put(&raw mut (*message).msg_namelen, &name_bytes),
+        };
+        named
             .and_then(|()| copy::put(&raw mut (*message).msg_controllen, &beside))
             .and_then(|()| copy::put(&raw mut (*message).msg_flags, &told))
     };
@@ -155,6 +160,16 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
         Ok(spans) => spans,
         Err(errno) => return Served::Done(Err(errno)),
     };
+    // As `__copy_msghdr` of Linux, which cuts what is too long.
+    let name_bytes = match c_int::try_from(header.msg_namelen) {
+        Ok(_) => header.msg_namelen.min(size_of::<libc::sockaddr_storage>() as socklen_t),
+        Err(_) if header.msg_name.is_null() => 0,
+        Err(_) => return Served::Done(Err(Errno::INVAL)),
+    };
+    // SAFETY: the caller's promise.
+    if let Err(errno) = unsafe { address::judge(header.msg_name.cast_const().cast(), name_bytes) } {
+        return Served::Done(Err(errno));
+    }
     if file.kind == Kind::Datagram && header.msg_controllen >= size_of::<cmsghdr>() {
         // SAFETY: the caller's promise.
         return Served::Done(
@@ -168,6 +183,7 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
     }
     if file.kind == Kind::Datagram {
         let (name, bytes) = (header.msg_name.cast_const().cast(), header.msg_namelen);
+        let name = if bytes == 0 { std::ptr::null() } else { name };
         // SAFETY: the caller's promise.
         return unsafe { datagram::sendto(fd, &held, &mut spans, flags, name, bytes) };
     }

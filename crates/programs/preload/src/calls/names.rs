@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
+use crate::entry::Held;
 use crate::entry::file::{File, Kind};
 use crate::process::lookup;
 use crate::system::{address, outcome, real, route};
@@ -72,9 +73,11 @@ pub(crate) unsafe fn getpeername(fd: c_int, to: *mut sockaddr, bytes: *mut sockl
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn sockatmark(fd: c_int) -> c_int {
-    let Some(held) = lookup::socket(fd) else {
+    let held = lookup::socket(fd);
+    let stream = held.as_ref().and_then(Held::file).filter(|file| file.kind == Kind::Stream);
+    match stream {
+        Some(file) => c_int::from(file.socket.at_mark()),
         // SAFETY: the caller's argument.
-        return unsafe { real::sockatmark(fd) };
-    };
-    c_int::from(held.file().is_some_and(|file| file.socket.at_mark()))
+        None => unsafe { real::sockatmark(fd) },
+    }
 }

@@ -73,7 +73,7 @@ fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Ser
     let target = target(file, spans, flags);
     let start = *spans;
     // The usual call: one look finds bytes, and takes what there is.
-    let first = take(file, spans, flags);
+    let first = take(file, spans, flags, false);
     match first {
         Ok(0) => return Served::Done(Ok(0)),
         Ok(count) if flags & libc::MSG_PEEK != 0 && flags & libc::MSG_WAITALL == 0 => {
@@ -91,6 +91,10 @@ fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Ser
     }
     let deadline = Deadline::of_option(file.receive_timeout());
     loop {
+        // A call that has taken something stops before the urgent byte (`tcp_recvmsg_locked`).
+        if flags & libc::MSG_PEEK == 0 && done > 0 && file.socket.at_mark() {
+            return Served::Done(Ok(done));
+        }
         if flags & libc::MSG_PEEK != 0 && done > 0 {
             let wants_all = flags & libc::MSG_WAITALL != 0;
             return Served::Done(if wants_all {
@@ -114,7 +118,7 @@ fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Ser
             }
             Err(errno) => return Served::Done(if done > 0 { Ok(done) } else { Err(errno) }),
         }
-        match take(file, spans, flags) {
+        match take(file, spans, flags, done > 0) {
             Ok(0) => return Served::Done(Ok(done)),
             Ok(count) => done += count,
             Err(Errno::AGAIN) => continue,
@@ -157,8 +161,9 @@ fn nothing(fd: c_int, held: &Held, file: &File, flags: c_int) -> Result<usize, E
 
 /// Takes what there is, without waiting.
 #[inline]
-fn take(file: &File, spans: &mut Spans, flags: c_int) -> Result<usize, Errno> {
-    let asked = ReceiveFlags { peek: flags & libc::MSG_PEEK != 0, ..ReceiveFlags::default() };
+fn take(file: &File, spans: &mut Spans, flags: c_int, after_some: bool) -> Result<usize, Errno> {
+    let peek = flags & libc::MSG_PEEK != 0;
+    let asked = ReceiveFlags { peek, after_some, ..ReceiveFlags::default() };
     if flags & libc::MSG_TRUNC != 0 {
         // TCP discards what would have been copied.
         return file.socket.receive_with(asked, |piece| Ok(spans.skip(piece)));
@@ -186,8 +191,9 @@ fn peek_all(
     let file = held.file().ok_or(Errno::BADF)?;
     loop {
         let mut whole = spans;
-        let count = take(file, &mut whole, flags).map_err(in_handler)?;
-        let is_end = file.socket.readiness().contains(Readiness::RDHUP);
+        let count = take(file, &mut whole, flags, true).map_err(in_handler)?;
+        // It stops before an urgent byte too.
+        let is_end = file.socket.readiness().intersects(Readiness::RDHUP | Readiness::PRI);
         if count >= spans.whole() || is_end {
             return Ok(count);
         }
@@ -200,12 +206,13 @@ fn peek_all(
     }
 }
 
+/// As `tcp_recv_urg`: it is read by a call without room for it too.
 fn urgent(file: &File, spans: &mut Spans, peek: bool) -> Result<usize, Errno> {
-    if spans.left() == 0 {
-        return Ok(0);
+    match file.socket.receive_urgent(peek) {
+        Ok(byte) => spans.put(&[byte]),
+        Err(Errno::AGAIN) if file.socket.readiness().contains(Readiness::RDHUP) => Ok(0),
+        Err(errno) => Err(in_handler(errno)),
     }
-    let byte = [file.socket.receive_urgent(peek).map_err(in_handler)?];
-    spans.put(&byte)
 }
 
 /// Receives by whichever kind of socket it is.
@@ -241,37 +248,31 @@ pub(crate) unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssiz
         .otherwise(|| unsafe { real::read(fd, buffer, bytes) })
 }
 
-/// read(2) as programs call it that were built to check their buffers.
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn read_checked(
-    fd: c_int,
-    buffer: *mut c_void,
-    bytes: size_t,
-    room: size_t,
-) -> ssize_t {
-    if bytes > room || descriptors::is_plain(fd) {
-        // SAFETY: the caller's arguments; libc ends the program if they do not fit.
-        return unsafe { real::__read_chk(fd, buffer, bytes, room) };
-    }
-    // SAFETY: the caller's arguments.
-    unsafe { read(fd, buffer, bytes) }
-}
-
 /// readv(2).
 ///
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the caller's promise.
-    let served = match unsafe { Spans::list(parts, count) } {
-        Ok(spans) if spans.left() == 0 => Served::Elsewhere,
-        Ok(mut spans) => receive(fd, &mut spans, 0),
-        Err(errno) => Served::Done(Err(errno)),
-    };
     // SAFETY: the caller's arguments.
-    served.otherwise(|| unsafe { real::readv(fd, parts, count) })
+    unsafe { read_list(fd, parts, count, 0) }.otherwise(|| unsafe { real::readv(fd, parts, count) })
+}
+
+unsafe fn read_list(fd: c_int, parts: *const iovec, count: c_int, flags: c_int) -> Served<usize> {
+    // SAFETY: the caller's promise.
+    match unsafe { Spans::list(parts, count) } {
+        Ok(spans) if spans.left() == 0 => Served::Elsewhere,
+        Ok(mut spans) => receive(fd, &mut spans, flags),
+        Err(errno) => Served::Done(Err(errno)),
+    }
+}
+
+/// Flags of preadv2(2) and pwritev2(2) that a socket takes: all are for files but RWF_NOWAIT.
+pub(crate) const NO_PLACE_FLAGS: c_int =
+    libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT | libc::RWF_APPEND;
+
+/// What those are for recv(2) and send(2).
+pub(crate) const fn message_flags(flags: c_int) -> c_int {
+    if flags & libc::RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 }
 }
 
 /// preadv2(2): a socket has no places to read at but "where it is".
@@ -285,9 +286,10 @@ pub(crate) unsafe fn preadv2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    if at == -1 && flags == 0 && lookup::socket(fd).is_some() {
+    if at == -1 && flags & !NO_PLACE_FLAGS == 0 && lookup::socket(fd).is_some() {
         // SAFETY: the caller's arguments.
-        return unsafe { readv(fd, parts, count) };
+        return unsafe { read_list(fd, parts, count, message_flags(flags)) }
+            .otherwise(|| unsafe { real::preadv2(fd, parts, count, at, flags) });
     }
     // SAFETY: the caller's arguments.
     unsafe { real::preadv2(fd, parts, count, at, flags) }
@@ -301,25 +303,6 @@ pub(crate) unsafe fn recv(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: 
     // SAFETY: the caller's arguments.
     receive(fd, &mut Spans::one(buffer, bytes), flags)
         .otherwise(|| unsafe { real::recv(fd, buffer, bytes, flags) })
-}
-
-/// recv(2) as programs call it that were built to check their buffers.
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn recv_checked(
-    fd: c_int,
-    buffer: *mut c_void,
-    bytes: size_t,
-    room: size_t,
-    flags: c_int,
-) -> ssize_t {
-    if bytes > room || descriptors::is_plain(fd) {
-        // SAFETY: the caller's arguments; libc ends the program if they do not fit.
-        return unsafe { real::__recv_chk(fd, buffer, bytes, room, flags) };
-    }
-    // SAFETY: the caller's arguments.
-    unsafe { recv(fd, buffer, bytes, flags) }
 }
 
 /// recvfrom(2).
@@ -356,27 +339,4 @@ pub(crate) unsafe fn recvfrom(
     };
     // SAFETY: the caller's arguments.
     served.otherwise(|| unsafe { real::recvfrom(fd, buffer, bytes, flags, address, address_bytes) })
-}
-
-/// recvfrom(2) as programs call it that were built to check their buffers.
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn recvfrom_checked(
-    fd: c_int,
-    buffer: *mut c_void,
-    bytes: size_t,
-    room: size_t,
-    flags: c_int,
-    address: *mut sockaddr,
-    address_bytes: *mut socklen_t,
-) -> ssize_t {
-    if bytes > room || descriptors::is_plain(fd) {
-        // SAFETY: the caller's arguments; libc ends the program if they do not fit.
-        return unsafe {
-            real::__recvfrom_chk(fd, buffer, bytes, room, flags, address, address_bytes)
-        };
-    }
-    // SAFETY: the caller's arguments.
-    unsafe { recvfrom(fd, buffer, bytes, flags, address, address_bytes) }
 }

@@ -6,12 +6,12 @@ use rustix::io::Errno;
 
 use crate::calls::served::Served;
 use crate::calls::spans::Spans;
-use crate::calls::{datagram, udp};
+use crate::calls::{datagram, receive, udp};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Held, descriptors};
 use crate::process::lookup;
 use crate::system::outcome::{self, in_handler};
-use crate::system::{raw, real};
+use crate::system::{address, raw, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::{self, Ended};
 
@@ -98,7 +98,15 @@ fn by_data_plane(
     if file.kind == Kind::Listener {
         return Served::Done(end(Err(Errno::PIPE), 0, flags));
     }
-    let asked = SendFlags { more: flags & libc::MSG_MORE != 0, urgent: flags & libc::MSG_OOB != 0 };
+    if flags & libc::MSG_FASTOPEN != 0 && file.socket.is_connected() {
+        // As `tcp_sendmsg_fastopen` has it, which would connect.
+        return Served::Done(Err(Errno::ISCONN));
+    }
+    let mut asked = SendFlags {
+        more: flags & libc::MSG_MORE != 0,
+        urgent: flags & libc::MSG_OOB != 0,
+        after_some: false,
+    };
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let mut done = 0;
     let mut deadline = None;
@@ -115,6 +123,7 @@ fn by_data_plane(
         if done >= bytes {
             return Served::Done(Ok(done));
         }
+        asked.after_some = done > 0;
         file.note_no_room();
         if !may_wait {
             return Served::Done(end(Err(Errno::AGAIN), done, flags));
@@ -194,13 +203,19 @@ pub(crate) unsafe fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> s
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the caller's promise.
-    let served = match unsafe { Spans::list(parts, count) } {
-        Ok(mut spans) => transmit(fd, &mut spans, 0),
-        Err(errno) => Served::Done(Err(errno)),
-    };
     // SAFETY: the caller's arguments.
-    served.otherwise(|| unsafe { real::writev(fd, parts, count) })
+    unsafe { write_list(fd, parts, count, 0) }
+        .otherwise(|| unsafe { real::writev(fd, parts, count) })
+}
+
+unsafe fn write_list(fd: c_int, parts: *const iovec, count: c_int, flags: c_int) -> Served<usize> {
+    // SAFETY: the caller's promise.
+    match unsafe { Spans::list(parts, count) } {
+        // The socket does not hear of no bytes in all (`vfs_writev`).
+        Ok(spans) if spans.left() == 0 => Served::Elsewhere,
+        Ok(mut spans) => transmit(fd, &mut spans, flags),
+        Err(errno) => Served::Done(Err(errno)),
+    }
 }
 
 /// pwritev2(2): a socket has no places to write at but "where it is".
@@ -214,9 +229,10 @@ pub(crate) unsafe fn pwritev2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    if at == -1 && flags == 0 && lookup::socket(fd).is_some() {
+    if at == -1 && flags & !receive::NO_PLACE_FLAGS == 0 && lookup::socket(fd).is_some() {
         // SAFETY: the caller's arguments.
-        return unsafe { writev(fd, parts, count) };
+        return unsafe { write_list(fd, parts, count, receive::message_flags(flags)) }
+            .otherwise(|| unsafe { real::pwritev2(fd, parts, count, at, flags) });
     }
     // SAFETY: the caller's arguments.
     unsafe { real::pwritev2(fd, parts, count, at, flags) }
@@ -256,7 +272,14 @@ pub(crate) unsafe fn sendto(
         }
     }
     let mut spans = Spans::one(buffer, bytes);
-    let served = match lookup::socket(fd) {
+    let held = lookup::socket(fd);
+    if held.is_some()
+        // SAFETY: the caller's promise.
+        && let Err(errno) = unsafe { address::judge(address, address_bytes) }
+    {
+        return outcome::failed(errno);
+    }
+    let served = match held {
         Some(held) if held.file().is_some_and(|file| file.kind == Kind::Datagram) => {
             // SAFETY: the caller's promise.
             unsafe { datagram::sendto(fd, &held, &mut spans, flags, address, address_bytes) }

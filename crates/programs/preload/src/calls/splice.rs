@@ -32,10 +32,18 @@ pub(crate) unsafe fn splice(
     flags: c_uint,
 ) -> ssize_t {
     let (source, target) = (lookup::socket(from), lookup::socket(to));
+    // The pipe's: that of the socket's side is no place either, and said so otherwise.
+    let has_pipe_place = if source.is_some() { !to_at.is_null() } else { !from_at.is_null() };
+    let other = if source.is_some() { to } else { from };
     let served = match (&source, &target) {
         (None, None) => Served::Elsewhere,
+        // As `do_splice` asks: for nothing, for anything unknown, for no pipe, for a place.
+        _ if bytes == 0 => Served::Done(Ok(0)),
+        _ if flags & !SPLICE_FLAGS != 0 => Served::Done(Err(Errno::INVAL)),
         (Some(_), Some(_)) => Served::Done(Err(Errno::INVAL)),
-        _ if !from_at.is_null() || !to_at.is_null() => Served::Done(Err(Errno::SPIPE)),
+        _ if !is_pipe(other) => Served::Elsewhere,
+        _ if has_pipe_place => Served::Done(Err(Errno::SPIPE)),
+        _ if !from_at.is_null() || !to_at.is_null() => Served::Done(Err(Errno::INVAL)),
         (Some(held), None) => from_socket(from, held, to, bytes, flags),
         (None, Some(held)) => to_socket(from, to, held, bytes, flags),
     };
@@ -44,6 +52,16 @@ pub(crate) unsafe fn splice(
         // SAFETY: the caller's arguments.
         Served::Elsewhere => unsafe { real::splice(from, from_at, to, to_at, bytes, flags) },
     }
+}
+
+/// What splice(2) knows.
+const SPLICE_FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
+/// Whether it is a pipe; of what is not, the kernel says why it will not do.
+fn is_pipe(fd: c_int) -> bool {
+    // SAFETY: it takes no argument.
+    unsafe { real::fcntl(fd, libc::F_GETPIPE_SZ, 0) >= 0 }
 }
 
 /// Waits for a pipe; false: it is not ready, and the call is not to wait.
@@ -91,7 +109,8 @@ fn from_socket(
         }
         // A pipe that is ready takes so much without waiting.
         let mut room = PIPE_BYTES.min(bytes - done);
-        let got = file.socket.receive_with(ReceiveFlags::default(), |piece| {
+        let asked = ReceiveFlags { after_some: done > 0, ..ReceiveFlags::default() };
+        let got = file.socket.receive_with(asked, |piece| {
             let (part, _) = piece.split_at(room);
             if part.is_empty() {
                 return Ok(0);

@@ -115,6 +115,14 @@ unsafe fn by_name(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
             libc::SYS_write => exports::write(fd, pointer!(b), c) as c_long,
             libc::SYS_readv => exports::readv(fd, pointer!(b), c as c_int) as c_long,
             libc::SYS_writev => exports::writev(fd, pointer!(b), c as c_int) as c_long,
+            libc::SYS_preadv2 => {
+                let at = d.cast_signed() as i64;
+                exports::preadv2(fd, pointer!(b), c as c_int, at, f as c_int) as c_long
+            }
+            libc::SYS_pwritev2 => {
+                let at = d.cast_signed() as i64;
+                exports::pwritev2(fd, pointer!(b), c as c_int, at, f as c_int) as c_long
+            }
             libc::SYS_recvfrom => {
                 exports::recvfrom(fd, pointer!(b), c, d as c_int, pointer!(e), pointer!(f))
                     as c_long
@@ -160,6 +168,12 @@ unsafe fn by_name(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
             libc::SYS_epoll_create1 => exports::epoll_create1(fd).into(),
             libc::SYS_epoll_ctl => {
                 exports::epoll_ctl(fd, b as c_int, c as c_int, pointer!(d)).into()
+            }
+            libc::SYS_epoll_pwait if e != 0 && f != KERNEL_MASK_BYTES => {
+                outcome::failed::<isize>(Errno::INVAL) as c_long
+            }
+            libc::SYS_epoll_pwait2 if e != 0 && f != KERNEL_MASK_BYTES => {
+                outcome::failed::<isize>(Errno::INVAL) as c_long
             }
             libc::SYS_epoll_pwait => {
                 exports::epoll_pwait(fd, pointer!(b), c as c_int, d as c_int, pointer!(e)).into()

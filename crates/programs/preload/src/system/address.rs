@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::system::copy;
+use crate::system::{copy, faults};
 
 /// An address that the program gives; v4-mapped ones as IPv4. `None`: it is no internet address.
 ///
@@ -45,6 +45,28 @@ pub(crate) unsafe fn read(
     Ok(None)
 }
 
+/// An address that the program names beside other things, whoever heeds it: as
+/// `move_addr_to_kernel` of Linux judges it.
+///
+/// # Errors
+/// EINVAL: no address is that long. EFAULT: it cannot be read.
+///
+/// # Safety
+/// Reading `bytes` there is the program's wish.
+pub(crate) unsafe fn judge(address: *const sockaddr, bytes: socklen_t) -> Result<(), Errno> {
+    if address.is_null() {
+        return Ok(());
+    }
+    let count = bytes as usize;
+    if count > size_of::<sockaddr_storage>() {
+        return Err(Errno::INVAL);
+    }
+    faults::watch();
+    let mut storage = [0_u8; size_of::<sockaddr_storage>()];
+    // SAFETY: that many bytes are there, or it is an error; there is room for them.
+    unsafe { copy::copy(storage.as_mut_ptr(), address.cast(), count) }
+}
+
 /// Whether an address that the program gives to a socket of IPv4 is one of IPv6, even an
 /// IPv4-mapped one: the kernel's to refuse.
 ///
@@ -77,9 +99,7 @@ pub(crate) unsafe fn write(
     to: *mut sockaddr,
     bytes: *mut socklen_t,
 ) -> Result<(), Errno> {
-    if to.is_null() {
-        return Ok(());
-    }
+    faults::watch();
     // SAFETY: the caller's promise.
     let room = unsafe { copy::get(bytes)? };
     if c_int::try_from(room).is_err() {

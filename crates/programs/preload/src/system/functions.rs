@@ -43,7 +43,7 @@ macro_rules! functions {
     by_descriptor __read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t
         = SYS_read => receive::read;
     always __read_chk(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t
-        = => receive::read_checked;
+        = => checked::read;
     by_descriptor readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t
         = SYS_readv => receive::readv;
     by_descriptor preadv2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int)
@@ -53,13 +53,13 @@ macro_rules! functions {
     by_descriptor recv(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: c_int) -> ssize_t
         = => receive::recv;
     always __recv_chk(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t, flags: c_int)
-        -> ssize_t = => receive::recv_checked;
+        -> ssize_t = => checked::recv;
     by_descriptor recvfrom(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: c_int,
         address: *mut sockaddr, address_bytes: *mut socklen_t) -> ssize_t
         = SYS_recvfrom => receive::recvfrom;
     always __recvfrom_chk(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t,
         flags: c_int, address: *mut sockaddr, address_bytes: *mut socklen_t) -> ssize_t
-        = => receive::recvfrom_checked;
+        = => checked::recvfrom;
     always recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t
         = SYS_recvmsg => message::recvmsg;
     always recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int,
