@@ -139,15 +139,15 @@ fn first_ring(moment: &Moment<'_>) -> bool {
     is_short && (moment.is_one_of(&SENDS) || moment.verb() == "splice-out")
 }
 
-/// A member that is told at edges, or once, is told once more, or once less of its room.
+/// A member that is told at edges, or once, is told once more, or once less of its room or its end.
 fn edge_again(moment: &Moment<'_>) -> bool {
     let is_such = |words: &[&str]| {
         words.last().is_some_and(|events| events.contains("et") || events.contains("oneshot"))
     };
     let has_such = moment.before().any(|(words, _)| words[0] == "add" && is_such(&words));
     let is_none = |outcome: &str| ["0", "waits"].contains(&outcome);
-    let is_such =
-        is_none(moment.linux) || is_none(moment.calisto) && moment.linux.ends_with(":out");
+    let is_old = |outcome: &str| outcome.ends_with(":out") || outcome.ends_with("hup");
+    let is_such = is_none(moment.linux) || is_none(moment.calisto) && is_old(moment.linux);
     moment.is_one_of(&["wait", "join"]) && has_such && is_such
 }
 

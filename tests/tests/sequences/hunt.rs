@@ -75,7 +75,8 @@ fn examine(seed: u64, lane: &mut Lane, book: &Mutex<Book>) {
     let note = || book.lock().expect("nobody panics while holding it");
     let played = lane.play(&generator::script(seed), Pace::FAST);
     note().calls += played.script.0.len();
-    let once = match played.verdict() {
+    let once = played;
+    let sign = match once.verdict() {
         Verdict::Same => return,
         Verdict::Documented(rule) => {
             *note().documented.entry(rule.name).or_default() += 1;
@@ -83,8 +84,9 @@ fn examine(seed: u64, lane: &mut Lane, book: &Mutex<Book>) {
         }
         Verdict::Differs(difference) => difference.sign.join(" | "),
     };
-    let Some((played, difference)) = lane.confirm(&played.script) else {
-        note().unsteady.push((seed, once));
+    let Some((played, difference)) = lane.confirm(&once.script) else {
+        println!("seed {seed}, not again: {sign}\n{once}");
+        note().unsteady.push((seed, sign));
         return;
     };
     let is_known = {

@@ -8,6 +8,8 @@ mod alarm;
 mod beside;
 /// pthread_cancel(3).
 pub(crate) mod cancel;
+/// read(2) and its kin with a look at the buffer.
+pub(crate) mod checked;
 /// close(2).
 pub(crate) mod close;
 /// prctl(2), seccomp(2).
