@@ -5,7 +5,8 @@ enum { BYTES_MAX = 1 << 20, VERBATIM_MAX = 40, MESSAGES = 4 };
 static const struct bit message_flags[] = {
     {"oob", MSG_OOB},         {"peek", MSG_PEEK},   {"dontwait", MSG_DONTWAIT},
     {"waitall", MSG_WAITALL}, {"trunc", MSG_TRUNC}, {"more", MSG_MORE},
-    {"ctrunc", MSG_CTRUNC},   {NULL, 0},
+    {"ctrunc", MSG_CTRUNC},   {"errqueue", MSG_ERRQUEUE},
+    {"cloexec", MSG_CMSG_CLOEXEC}, {NULL, 0},
 };
 
 static size_t text_of(const char *name, char *bytes) {
@@ -61,6 +62,16 @@ static void overfill_call(struct call *call, int fd) {
     char *bytes = calloc(1, count);
     if (!bytes) die("calloc");
     ssize_t sent = send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (done(call, sent)) tell(call, (size_t)sent < count ? " part" : " all");
+    free(bytes);
+}
+
+/* pour A: more than there is room for, waiting; whether all of it went. */
+static void pour_call(struct call *call, int fd) {
+    size_t count = 1 << 24;
+    char *bytes = calloc(1, count);
+    if (!bytes) die("calloc");
+    ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);
     if (done(call, sent)) tell(call, (size_t)sent < count ? " part" : " all");
     free(bytes);
 }

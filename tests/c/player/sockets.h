@@ -56,6 +56,21 @@ static void dup_call(struct call *call, int fd) {
     name_fd(to, copy);
 }
 
+/* refuse A B: calls that Linux refuses, and that change nothing; the names of their errors. */
+static void refuse_call(struct call *call, int fd) {
+    int to = fd_of(word(call, 2));
+    struct sockaddr_storage name = {.ss_family = AF_INET};
+    told(call, dup3(fd, to < 0 ? fd : to, 1)), tell(call, " ");
+    told(call, close_range((unsigned)fd, (unsigned)fd, 1 << 20)), tell(call, " ");
+    told(call, sendto(fd, "x", 1, MSG_NOSIGNAL, (struct sockaddr *)&name, 1000)), tell(call, " ");
+    told(call, sendto(fd, "x", 1, MSG_NOSIGNAL, (struct sockaddr *)8, sizeof name)), tell(call, " ");
+    told(call, connect(fd, (struct sockaddr *)&name, 1000)), tell(call, " ");
+    socklen_t length = sizeof name;
+    told(call, getsockname(fd, NULL, &length)), tell(call, " ");
+    told(call, splice(fd, NULL, fd, NULL, 1, SPLICE_F_NONBLOCK)), tell(call, " ");
+    told(call, splice(fd, NULL, fd, NULL, 0, 0));
+}
+
 static void *close_by_thread(void *argument) {
     int fd = *(int *)argument;
     *(int *)argument = close(fd) == 0 ? 0 : -errno;

@@ -285,13 +285,14 @@ fn urgent_after_urgent(moment: &Moment<'_>) -> bool {
     looks && urgent.count() > 1
 }
 
-/// Bytes for a peer over the wire that resets what comes.
+/// Bytes for a peer over the wire that resets what comes, or datagrams that one refuses.
 fn reset_under_way(moment: &Moment<'_>) -> bool {
     let ends = |(words, _): (Vec<&str>, &str)| {
         words[0] == "close" || (words[0] == "shutdown" && words.contains(&"both"))
     };
     let is_there = moment.played.script.0.iter().any(|step| step.who == Who::There);
-    is_there && moment.is_one_of(&["sendmmsg"]) && moment.before().any(ends)
+    let is_udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
+    moment.is_one_of(&["sendmmsg"]) && (is_udp || is_there && moment.before().any(ends))
 }
 
 /// A listener that was shut down, which is the kernel's: it listens again though accepted

@@ -88,6 +88,28 @@ impl Writer {
             let word = self.fresh("word");
             self.push(from, format!("send {caller} {word}"));
             self.push(to, format!("recv {accepted} 100 dontwait"));
+            if to != Who::There && self.random.percent(8) {
+                self.break_in_the_middle((from, &caller), (to, &accepted));
+            }
+        }
+    }
+
+    /// A reset while the other end is in a call that has done a part of its work.
+    fn break_in_the_middle(&mut self, (from, caller): (Who, &str), (to, accepted): (Who, &str)) {
+        let thread = self.fresh("t");
+        if self.random.percent(50) {
+            self.write(to, format!("start {thread} recv {accepted} 5000 waitall"));
+            self.write(from, format!("send {caller} part"));
+        } else {
+            self.write(to, format!("start {thread} pour {accepted}"));
+        }
+        self.write(from, format!("set {caller} linger 0"));
+        self.write(from, format!("close {caller}"));
+        self.write(to, format!("join {thread}"));
+        let looks = ["poll 0 in,out,rdhup {}", "get {} error", "recv {} 5 dontwait", "send {} x"];
+        for _ in 0..2 {
+            let look = self.random.pick(&looks).replace("{}", accepted);
+            self.write(to, look);
         }
     }
 

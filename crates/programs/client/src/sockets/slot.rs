@@ -294,11 +294,13 @@ impl<'a> Slot<'a> {
         if self.region.is_over() {
             self.break_off(Errno::CONNRESET);
         } else if let Some(peer) = self.peer {
-            let asks = peer.asks();
-            if asks.has(Asks::ABORT)
-                || (asks.has(Asks::CLOSE) && self.is_peer_deaf(peer))
-                || self.has_refused_bytes()
-            {
+            let (asks, own) = (peer.asks(), self.words.asks());
+            let is_reset =
+                asks.has(Asks::ABORT) || (asks.has(Asks::CLOSE) && self.is_peer_deaf(peer));
+            // An end that was said before was heard before.
+            if is_reset && asks.has(Asks::SHUT_WRITE) && !own.has(Asks::SHUT_WRITE) {
+                self.break_off_behind_an_end();
+            } else if is_reset && !asks.has(Asks::SHUT_WRITE) || self.has_refused_bytes() {
                 self.break_off(Errno::CONNRESET);
             }
         }
@@ -333,6 +335,7 @@ impl<'a> Slot<'a> {
         true
     }
 
+    /// As `tcp_reset` of Linux in CLOSE-WAIT.
     #[cold]
     fn break_off_behind_an_end(&self) {
         self.words.state.fetch_or(SlotState::PEER_CLOSED, Ordering::AcqRel);

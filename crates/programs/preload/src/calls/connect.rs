@@ -40,6 +40,10 @@ unsafe fn decide(
             return None;
         }
         let file = held.file()?;
+        // SAFETY: the caller's promise.
+        if let Err(errno) = unsafe { address::judge(address, bytes) } {
+            return Some(Err(errno));
+        }
         if file.kind == Kind::Datagram {
             // SAFETY: the caller's promise.
             return unsafe { udp::connect(fd, &held, address, bytes) };
