@@ -126,7 +126,8 @@ static const struct option { const char *name; int level, option; } options[] = 
     {"timestamp", SOL_SOCKET, SO_TIMESTAMP}, {"timestampns", SOL_SOCKET, SO_TIMESTAMPNS},
     {"mtu-discover", IPPROTO_IP, IP_MTU_DISCOVER},
     {"segment", IPPROTO_UDP, UDP_SEGMENT},   {"gro", IPPROTO_UDP, UDP_GRO},
-    {"v6only", IPPROTO_IPV6, IPV6_V6ONLY},   {NULL, 0, 0},
+    {"v6only", IPPROTO_IPV6, IPV6_V6ONLY},   {"inq", IPPROTO_TCP, TCP_INQ},
+    {NULL, 0, 0},
 };
 
 static const struct option *option_of(const char *name) {
@@ -157,6 +158,14 @@ static void get_call(struct call *call, int fd) {
     const struct option *one = option_of(word(call, 2));
     int value = 0;
     socklen_t bytes = sizeof value;
+    if (is(word(call, 2), "rcvtimeo") || is(word(call, 2), "sndtimeo")) {
+        struct timeval time;
+        int option = is(word(call, 2), "rcvtimeo") ? SO_RCVTIMEO : SO_SNDTIMEO;
+        bytes = sizeof time;
+        if (done(call, getsockopt(fd, SOL_SOCKET, option, &time, &bytes)))
+            tell(call, " %ld", time.tv_sec * 1000 + time.tv_usec / 1000);
+        return;
+    }
     if (!one) die(word(call, 2));
     if (!done(call, getsockopt(fd, one->level, one->option, &value, &bytes))) return;
     if (one->option == SO_ERROR && one->level == SOL_SOCKET && value)

@@ -127,7 +127,7 @@ fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketA
     let peer = socket.peer_address();
     let file = File::new(socket, Kind::Stream, listener.family);
     file.set_nonblocking(flags & libc::SOCK_NONBLOCK != 0);
-    inherit::from_listener(listener, &file);
+    inherit::from_listener(listener, &file, made);
     if descriptors::install(made, Body::Socket(file)).is_none() {
         return Err(discard(Errno::MFILE));
     }

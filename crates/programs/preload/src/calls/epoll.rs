@@ -116,19 +116,18 @@ unsafe fn change(
             inner.add((set, &set_held), fd, held, event)
         }
         libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL => {
-            let Some(set_held) = lookup::held(set) else {
-                // No member of ours is in it.
-                return Err(set_of(set).map_or_else(|| not_a_set(set), |_| Errno::NOENT));
-            };
+            let event = if operation == libc::EPOLL_CTL_MOD { Some(event()?) } else { None };
+            let set_held = lookup::held(set);
+            let has_none = set_held.is_none();
+            let set_held = set_held.or_else(|| set_of(set)).ok_or_else(|| not_a_set(set))?;
             let inner = Set::of(&set_held).ok_or(Errno::INVAL)?;
-            if operation == libc::EPOLL_CTL_DEL {
-                return inner.delete(set, fd, held);
+            match event {
+                Some(event) if has(&event, libc::EPOLLEXCLUSIVE) => Err(Errno::INVAL),
+                // No member of ours is in it.
+                _ if has_none => Err(Errno::NOENT),
+                Some(event) => inner.modify(set, fd, held, event),
+                None => inner.delete(set, fd, held),
             }
-            let event = event()?;
-            if has(&event, libc::EPOLLEXCLUSIVE) {
-                return Err(Errno::INVAL);
-            }
-            inner.modify(set, fd, held, event)
         }
         _ => Err(Errno::INVAL),
     }

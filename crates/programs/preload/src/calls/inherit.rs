@@ -96,16 +96,7 @@ pub(crate) fn to_kernel(fd: c_int, file: &File) {
         }
         set(fd, level, name, &value.cast_signed());
     }
-    for (name, option) in [
-        (libc::SO_RCVTIMEO, SocketOption::ReceiveTimeout),
-        (libc::SO_SNDTIMEO, SocketOption::SendTimeout),
-    ] {
-        if let Some(limit) = time_limit(file.socket.option(option)) {
-            let (seconds, rest) = (limit.as_secs().cast_signed(), limit.subsec_micros());
-            let limit = timeval { tv_sec: seconds, tv_usec: rest.into() };
-            set(fd, libc::SOL_SOCKET, name, &limit);
-        }
-    }
+    set_time_limits(fd, file);
     if let Some(seconds) = file.socket.option(SocketOption::Linger).checked_sub(1) {
         let value = linger { l_onoff: 1, l_linger: seconds.cast_signed() };
         set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &value);
@@ -120,6 +111,19 @@ pub(crate) fn to_kernel(fd: c_int, file: &File) {
         let mut value = [0_u8; 16];
         value[..name.len()].copy_from_slice(name);
         set(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &value);
+    }
+}
+
+fn set_time_limits(fd: c_int, from: &File) {
+    for (name, option) in [
+        (libc::SO_RCVTIMEO, SocketOption::ReceiveTimeout),
+        (libc::SO_SNDTIMEO, SocketOption::SendTimeout),
+    ] {
+        if let Some(limit) = time_limit(from.socket.option(option)) {
+            let (seconds, rest) = (limit.as_secs().cast_signed(), limit.subsec_micros());
+            let limit = timeval { tv_sec: seconds, tv_usec: rest.into() };
+            set(fd, libc::SOL_SOCKET, name, &limit);
+        }
     }
 }
 
@@ -219,8 +223,14 @@ fn is_chosen_congestion(name: &[u8; 16]) -> bool {
     text_of(name) != default.as_slice()
 }
 
-/// Takes over what an accepted connection has from its listener.
-pub(crate) fn from_listener(listener: &File, accepted: &File) {
+/// Takes over what an accepted connection has from its listener; `made` is its kernel's socket,
+/// which tells some of it.
+pub(crate) fn from_listener(listener: &File, accepted: &File, made: c_int) {
+    if listener.tells_unread() {
+        accepted.set_tells_unread(true);
+        set(made, libc::IPPROTO_TCP, TCP_INQ, &1);
+    }
+    set_time_limits(made, listener);
     for &option in FROM_LISTENER {
         let value = listener.socket.option(option);
         if value != 0 {
