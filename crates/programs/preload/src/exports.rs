@@ -5,6 +5,8 @@
 
 /// syscall(2).
 pub mod by_number;
+/// dlopen(3).
+pub mod deep;
 /// dprintf(3).
 pub mod print;
 /// AddressSanitizer.

@@ -142,6 +142,12 @@ cases! {
     a_child_that_was_made_by_number_has_numbers_of_its_own: "a_child_by_number_has_its_own";
 }
 
+#[test]
+fn libraries_that_are_bound_past_others_are_served() {
+    program("deep -shared");
+    case("corners", "deep_library");
+}
+
 cases! {
     "allocator":
     an_allocator_that_closes_itself_around_forks_is_open_in_the_child: "fork";

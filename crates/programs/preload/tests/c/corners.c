@@ -17,6 +17,23 @@ static void case_select_of_more_than_there_are(void) {
     for (int i = 0; i < BEHIND; i++) OK(sets.more[i] == 0x0123456789abcdefUL);
 }
 
+/* A library that is bound to libc before anything else calls it as the program does. */
+static void case_deep_library(void) {
+    int ends[2];
+    char path[4096] = {0}, got = 0;
+    pair(ends);
+    OK(readlink("/proc/self/exe", path, sizeof path - 64) > 0);
+    OK(strrchr(path, '/') != NULL);
+    strcpy(strrchr(path, '/'), "/preload-deep--shared");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    if (!library) fail(__LINE__, dlerror());
+    long (*says)(int, const void *, unsigned long);
+    *(void **)&says = dlsym(library, "says");
+    OK(says != NULL && says(ends[0], "x", 1) == 1);
+    OK(read(ends[1], &got, 1) == 1 && got == 'x');
+    OK(dlopen("no such library", RTLD_NOW) == NULL && dlerror() != NULL);
+}
+
 /* A set as large as its numbers need: a number above FD_SETSIZE is one as any. */
 static void case_select_of_high_numbers(void) {
     enum { NUMBER = 1999, WORDS = (NUMBER + 64) / 64 };
@@ -352,7 +369,7 @@ static const struct test_case cases[] = {
     CASE(rings_are_refused), CASE(fork_in_a_handler), CASE(masks_of_calls_that_do_not_wait),
     CASE(poll_of_the_longest_list), CASE(standard_streams),
     CASE(streams_of_what_is_connected_later), CASE(each_signal_ends_calls_or_not),
-    CASE(a_child_by_number_has_its_own),
+    CASE(a_child_by_number_has_its_own), CASE(deep_library),
 };
 
 int main(int count, char **arguments) {
