@@ -328,8 +328,16 @@ pub(crate) unsafe fn sendto(
     match unsafe { destination(fd, file, address, address_bytes) } {
         Err(errno) => Served::Done(Err(errno)),
         Ok(Some(to)) => send(fd, held, spans, Some(to), flags),
-        Ok(None) => Served::Elsewhere,
+        Ok(None) => {
+            note_begun(file, flags);
+            Served::Elsewhere
+        }
     }
+}
+
+/// The kernel's half is to send: it may only begin a datagram, which the next call goes on with.
+pub(crate) fn note_begun(file: &File, flags: c_int) {
+    file.goes_on(flags & libc::MSG_MORE != 0);
 }
 
 /// The address that a datagram is to go to; nothing: it is one of many, of another family than the

@@ -245,6 +245,7 @@ unsafe fn by_kernel(
         header.msg_name = std::ptr::from_ref(name).cast_mut().cast();
         header.msg_namelen = *count as socklen_t;
     }
+    datagram::note_begun(file, flags);
     file.expects_kernel_error();
     // SAFETY: the caller's promise; the address lives until the call is over.
     outcome::of_bytes(unsafe { real::sendmsg(fd, &raw const header, flags) })
