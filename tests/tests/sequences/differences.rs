@@ -40,6 +40,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "kernel-half-later", applies: kernel_half_later },
     Rule { name: "offered-anew", applies: offered_anew },
     Rule { name: "reset-by-receiver", applies: reset_by_receiver },
+    Rule { name: "given-away", applies: given_away },
+    Rule { name: "set-of-a-fork", applies: set_of_a_fork },
     Rule { name: "passed-before", applies: passed_before },
     Rule { name: "own-name", applies: own_name },
     Rule { name: "own-family", applies: own_family },
@@ -215,6 +217,21 @@ fn reset_by_receiver(moment: &Moment<'_>) -> bool {
     lingers && (moment.has_before("give") || moment.has_before("fork"))
 }
 
+/// A connection that was passed to a program without the library.
+fn given_away(moment: &Moment<'_>) -> bool {
+    let is_given = |(words, _): (Vec<&str>, &str)| words[0] == "give" && words[2] == "there";
+    moment.played.script.0[moment.at].who == Who::There && moment.before().any(is_given)
+}
+
+/// A set of epoll(7) that a child has changed.
+fn set_of_a_fork(moment: &Moment<'_>) -> bool {
+    let changes = ["child add", "child mod", "child del"];
+    let mut calls = moment.played.script.0[..moment.at].iter();
+    let has_changed = calls.any(|step| changes.iter().any(|change| step.call.starts_with(change)));
+    let is_wait = moment.played.script.0[moment.at].words().any(|word| word == "wait");
+    (is_wait || moment.verb() == "join") && has_changed
+}
+
 /// A socket that was passed on, or that a child has, from before it was Calisto's.
 fn passed_before(moment: &Moment<'_>) -> bool {
     moment.has_before("give") || moment.has_before("fork")
@@ -268,14 +285,15 @@ fn refusal_forgotten(moment: &Moment<'_>) -> bool {
     is_again && refusals.contains(&moment.linux) && moment.has_a_call_within_the_host()
 }
 
-/// An option of a listener that is set while a connection within the host waits there.
+/// An option of a listener that is set while a connection waits there.
 fn listener_set_late(moment: &Moment<'_>) -> bool {
     let waits = |(words, _): &(Vec<&str>, &str)| words[0] != "connect";
     let mut since = moment.before().skip_while(waits);
     let sets =
         |(words, _): (Vec<&str>, &str)| words[0] == "set" && moment.cast.is_listener(words[1]);
     let looks = moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES) || moment.verb() == "get";
-    looks && moment.has_a_call_within_the_host() && since.any(sets)
+    let is_so = moment.has_a_call_within_the_host() || moment.verb() == "get";
+    looks && is_so && since.any(sets)
 }
 
 /// A second urgent byte, sent before anybody looked at the first.

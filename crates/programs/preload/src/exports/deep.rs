@@ -1,8 +1,8 @@
 //! dlopen(3): a library is never bound to libc past this one.
 //!
-//! RTLD_DEEPBIND has a library look for functions in itself and what it needs first, so that what it
-//! calls of libc would not come by here: its sockets would be those that the kernel's half is, which
-//! is not connected.
+//! RTLD_DEEPBIND has a library look for functions in itself and what it needs first, so that what
+//! it calls of libc would not come by here, and it would have the kernel's halves, which are not
+//! connected.
 
 use libc::{c_char, c_int, c_void};
 
