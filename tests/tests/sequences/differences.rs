@@ -35,7 +35,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "edge-again", applies: edge_again },
     Rule { name: "accepted-reuseaddr", applies: accepted_reuseaddr },
     Rule { name: "cork-within-host", applies: cork_within_host },
-    Rule { name: "held-back-there", applies: held_back_there },
+    Rule { name: "held-back", applies: held_back },
     Rule { name: "two-ways", applies: two_ways },
     Rule { name: "kernel-half-later", applies: kernel_half_later },
     Rule { name: "offered-anew", applies: offered_anew },
@@ -164,13 +164,15 @@ fn cork_within_host(moment: &Moment<'_>) -> bool {
     corks && moment.has_a_call_within_the_host() && moment.cast.has(Protocol::Tcp)
 }
 
-/// What a peer over the wire holds back by MSG_MORE comes with our next segment.
-fn held_back_there(moment: &Moment<'_>) -> bool {
-    let calls = moment.played.script.0[..moment.at].iter();
-    let mut there = calls.filter(|step| step.who == Who::There);
-    let holds_back = there.any(|step| step.words().any(|word| word == "more"));
-    let looks = moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES);
-    holds_back && looks && moment.cast.subject_protocol() != Some(Protocol::Udp)
+/// What MSG_MORE holds back over the wire leaves at other moments.
+fn held_back(moment: &Moment<'_>) -> bool {
+    let calls = &moment.played.script.0[..moment.at];
+    let holds_back = calls.iter().any(|step| step.words().any(|word| word == "more"));
+    let is_wire = moment.played.script.0.iter().any(|step| step.who == Who::There);
+    let is_reset = ["EPIPE", "ECONNRESET"].contains(&moment.linux) && moment.is_one_of(&SENDS);
+    let looks = moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES) || is_reset;
+    let is_udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
+    is_wire && holds_back && looks && !is_udp
 }
 
 /// Datagrams that came by two ways: over the wire, and from within the host by the kernel.
