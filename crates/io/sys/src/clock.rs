@@ -8,8 +8,19 @@ use rustix::time::{ClockId, clock_gettime};
 /// CLOCK_MONOTONIC now.
 #[inline]
 pub fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    // Neither part of a monotonic time is negative.
+    read(ClockId::Monotonic)
+}
+
+/// The time for which the calling thread has had a processor (CLOCK_THREAD_CPUTIME_ID): others and
+/// sleep cost it nothing.
+pub fn of_thread() -> Nanos {
+    read(ClockId::ThreadCPUTime)
+}
+
+#[inline]
+fn read(clock: ClockId) -> Nanos {
+    let time = clock_gettime(clock);
+    // Neither part of these times is negative.
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
@@ -100,6 +111,17 @@ mod tests {
         let first = now();
         assert!(now() >= first);
         assert!(first > Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_has_no_processor_meanwhile() {
+        let (begun, had) = (now(), of_thread());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(of_thread().since(had) < now().since(begun));
+        let worked = of_thread();
+        while of_thread() == worked {
+            std::hint::spin_loop();
+        }
     }
 
     #[test]

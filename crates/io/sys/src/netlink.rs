@@ -3,8 +3,11 @@
 //! Messages are built and read as bytes in the machine's order (linux/netlink.h), so that a reply
 //! of any length is only ever a bounds-checked slice.
 
+use base::Nanos;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::clock;
 
 mod groups;
 
@@ -85,11 +88,34 @@ impl Request {
         Ok(was_changed)
     }
 
+    /// The same for a dump that goes no further once it has taken `at_most` of a processor. False:
+    /// there was more.
+    pub(crate) fn dump_within(
+        self,
+        subsystem: Option<Protocol>,
+        at_most: Nanos,
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> Result<bool, Errno> {
+        self.exchange_within(subsystem, Some(at_most), |kind, _, body| each(kind, body))
+    }
+
     fn exchange(
+        self,
+        subsystem: Option<Protocol>,
+        each: impl FnMut(u16, u16, &[u8]),
+    ) -> Result<(), Errno> {
+        self.exchange_within(subsystem, None, each).map(|_| ())
+    }
+
+    /// Whether the answer was complete: once it has taken `at_most` of a processor no more of it is
+    /// asked for, and the kernel goes no further.
+    fn exchange_within(
         mut self,
         subsystem: Option<Protocol>,
+        at_most: Option<Nanos>,
         mut each: impl FnMut(u16, u16, &[u8]),
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
+        let until = at_most.map(|at_most| clock::of_thread() + at_most);
         let len = u32::try_from(self.bytes.len()).expect("requests are short");
         self.bytes[0..4].copy_from_slice(&len.to_ne_bytes());
         let socket = rustix::net::socket_with(
@@ -104,7 +130,10 @@ impl Request {
         loop {
             let (received, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty())?;
             if received == 0 || read_messages(&buffer[..received], &mut each)? {
-                return Ok(());
+                return Ok(true);
+            }
+            if until.is_some_and(|until| clock::of_thread() >= until) {
+                return Ok(false);
             }
         }
     }

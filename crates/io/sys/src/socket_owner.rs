@@ -5,7 +5,9 @@
 //! lost its port, that it is bound to a device, that another one fits better.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 
+use base::Nanos;
 use rustix::io::Errno;
 use rustix::net::netlink;
 
@@ -100,39 +102,77 @@ pub fn of_ends(
     }
 }
 
-/// Passes on every UDP socket that is connected, in the calling thread's network namespace: its own
-/// address and port, and whose it is. What its peer sends there is its own and nobody else's,
-/// whoever shares the port. The kernel walks its whole table twice for it, and tells each such
-/// socket: less than a millisecond usually, tens of them where there are 100,000.
+/// Passes on every socket that has a peer and whose own port is one of `ports`, in the calling
+/// thread's network namespace: its own address and port, and whose it is. What its peer sends there
+/// is its own and nobody else's, whoever shares the port. False: there are more than the kernel
+/// told in `at_most` of a processor for each family.
+///
+/// The kernel walks its whole table once for each family, and for UDP those of one port again for
+/// every few hundred that it tells: the time grows with the square of how many share one port. What
+/// is not of these ports costs it a step of the walk.
 ///
 /// # Errors
 /// The kernel does not tell: it may lack CONFIG_INET_DIAG.
-pub fn each_connected(mut each: impl FnMut(SocketAddr, Owner)) -> Result<(), SysError> {
-    /// TCP_ESTABLISHED of include/net/tcp_states.h, which stands for connected.
-    const CONNECTED: u32 = 1 << 1;
+pub fn each_connected(
+    transport: Transport,
+    ports: RangeInclusive<u16>,
+    at_most: Nanos,
+    mut each: impl FnMut(SocketAddr, Owner),
+) -> Result<bool, SysError> {
+    /// INET_DIAG_REQ_BYTECODE of linux/inet_diag.h.
+    const FILTER: u16 = 1;
+    /// Bits by include/net/tcp_states.h: all but TIME-WAIT, CLOSE, LISTEN and NEW_SYN_RECV. A
+    /// connected UDP socket is ESTABLISHED.
+    const WITH_PEER: u32 = 0xb3e;
     // The kernel has nobody who answers for both families at once.
     for family in [libc::AF_INET, libc::AF_INET6] {
         // struct inet_diag_req_v2: family, protocol, no extensions, states; any ports, addresses,
         // interface and cookie.
-        let mut fixed = vec![family as u8, Transport::Udp as u8, 0, 0];
-        fixed.extend(CONNECTED.to_ne_bytes());
+        let mut fixed = vec![family as u8, transport as u8, 0, 0];
+        fixed.extend(WITH_PEER.to_ne_bytes());
         fixed.resize(56, 0);
-        let asked = Request::new(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &fixed).send_to(
-            Some(netlink::SOCK_DIAG),
-            |kind, body| {
-                if kind == SOCK_DIAG_BY_FAMILY
-                    && let Some(owner) = read(body)
-                {
-                    each(own_end(body), owner);
-                }
-            },
-        );
-        asked.map_err(|errno| {
+        let request = Request::new(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &fixed);
+        let request = match ports == (0..=u16::MAX) {
+            true => request,
+            false => request.attribute(FILTER, &within(&ports)),
+        };
+        let told = request.dump_within(Some(netlink::SOCK_DIAG), at_most, |kind, body| {
+            // One that its program has closed is nobody's.
+            if kind == SOCK_DIAG_BY_FAMILY
+                && let Some(owner) = read(body)
+                && u32_at(body, INODE) != 0
+            {
+                each(own_end(body), owner);
+            }
+        });
+        let told = told.map_err(|errno| {
             let advice = "the kernel may lack CONFIG_INET_DIAG";
-            SysError::new("ask which UDP sockets are connected", errno, advice)
+            SysError::new("ask which sockets are connected", errno, advice)
         })?;
+        if !told {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
+}
+
+/// A filter of linux/inet_diag.h that lets pass what has one of these own ports.
+fn within(ports: &RangeInclusive<u16>) -> Vec<u8> {
+    /// Comparisons of the own port, INET_DIAG_BC_S_GE and _LE, with what stands behind them.
+    const AT_LEAST: u8 = 2;
+    const AT_MOST: u8 = 3;
+    /// Bytes of a comparison and the port behind it; and of what leads out of the filter, where
+    /// nothing passes.
+    const STEP: u16 = 8;
+    const OUT: u16 = 4;
+    // struct inet_diag_bc_op: code, and the bytes to go on by if it is so, and if not.
+    let step = |code: u8, no: u16, port: u16| {
+        let compare = [&[code, STEP as u8][..], &no.to_ne_bytes()].concat();
+        let with = [&[0, 0][..], &port.to_ne_bytes()].concat();
+        [compare, with].concat()
+    };
+    let first = step(AT_LEAST, 2 * STEP + OUT, *ports.start());
+    [first, step(AT_MOST, STEP + OUT, *ports.end())].concat()
 }
 
 /// The own address and port in a struct inet_diag_msg that [`read`] has read; IPv4 as IPv4.
@@ -159,15 +199,17 @@ fn octets(ip: IpAddr) -> [u8; 16] {
     bytes
 }
 
+/// In a struct inet_diag_msg: behind family, state, timer and retransmits comes the id (ports,
+/// addresses, interface, cookie); then the time to the timer, two queues, the user, the inode.
+const COOKIE: usize = 4 + 4 + 32 + 4;
+const USER: usize = COOKIE + 8 + 12;
+const INODE: usize = USER + 4;
+const MESSAGE_BYTES: usize = 72;
+
 /// Reads a struct inet_diag_msg.
 fn read(body: &[u8]) -> Option<Owner> {
     /// TCP_LISTEN of include/net/tcp_states.h.
     const LISTEN: u8 = 10;
-    /// Behind family, state, timer and retransmits comes the id: ports, addresses, interface,
-    /// cookie; then the time to the timer, two queues, the user, the inode.
-    const COOKIE: usize = 4 + 4 + 32 + 4;
-    const USER: usize = COOKIE + 8 + 12;
-    const MESSAGE_BYTES: usize = 72;
     if body.len() < MESSAGE_BYTES {
         return None;
     }

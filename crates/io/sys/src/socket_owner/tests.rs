@@ -149,7 +149,9 @@ fn sockets_that_are_connected_are_found_with_their_ports_and_others_are_not() {
         elsewhere.connect(at("127.0.0.1", 9)).expect("loopback is up");
         let found = || {
             let mut found = Vec::new();
-            each_connected(|at, owner| found.push((at, owner.cookie))).expect("it tells");
+            let tell = |at, owner: Owner| found.push((at, owner.cookie));
+            let told = each_connected(Transport::Udp, 0..=u16::MAX, Nanos::FAR_FUTURE, tell);
+            assert_eq!(told, Ok(true));
             found.sort_unstable();
             found
         };
@@ -168,5 +170,58 @@ fn sockets_that_are_connected_are_found_with_their_ports_and_others_are_not() {
         let mut expected: Vec<_> = all.map(|(own, one)| (own, cookie(one))).collect();
         expected.sort_unstable();
         assert_eq!(found(), expected);
+    });
+}
+
+/// Makes that many sockets at one port, or at a port each, connected to one peer.
+fn connect(count: usize, port: impl Fn(usize) -> u16) -> Vec<UdpSocket> {
+    let make = |number: usize| {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+        let socket = socket.expect("descriptors are left");
+        sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
+        let own = SocketAddr::from(([127, 0, (number >> 8) as u8, number as u8], port(number)));
+        rustix::net::bind(&socket, &own).expect("all of them share it");
+        let socket = UdpSocket::from(socket);
+        socket.connect(at("127.0.0.1", 9)).expect("loopback is up");
+        socket
+    };
+    (0..count).map(make).collect()
+}
+
+#[test]
+fn only_sockets_of_the_ports_that_are_asked_about_are_told() {
+    in_namespace(|| {
+        let _sockets = connect(10, |number| 5000 + number as u16);
+        let listener = TcpListener::bind("127.0.0.1:8000").expect("nobody is here");
+        let client = TcpStream::connect("127.0.0.1:8000").expect("it listens");
+        let (_accepted, from) = listener.accept().expect("it has come");
+        let ports = |transport, asked: RangeInclusive<u16>| {
+            let mut ports = Vec::new();
+            let tell = |at: SocketAddr, _| ports.push(at.port());
+            assert_eq!(each_connected(transport, asked, Nanos::FAR_FUTURE, tell), Ok(true));
+            ports.sort_unstable();
+            ports
+        };
+        assert_eq!(ports(Transport::Udp, 5003..=5005), [5003, 5004, 5005]);
+        assert_eq!(ports(Transport::Udp, 5009..=u16::MAX), [5009]);
+        assert_eq!(ports(Transport::Udp, 0..=5000), [5000]);
+        assert_eq!(ports(Transport::Udp, 5010..=6000), []);
+        assert_eq!(ports(Transport::Tcp, 8000..=8000), [8000], "a listener has no peer");
+        assert_eq!(ports(Transport::Tcp, 8001..=u16::MAX), [from.port()]);
+        drop(client);
+    });
+}
+
+#[test]
+fn more_sockets_than_can_be_told_in_time_are_told_in_part() {
+    in_namespace(|| {
+        let sockets = connect(1000, |_| 5000);
+        let mut count = 0;
+        let told = each_connected(Transport::Udp, 0..=u16::MAX, Nanos::ZERO, |_, _| count += 1);
+        assert_eq!(told, Ok(false));
+        assert!(0 < count && count < sockets.len(), "{count}");
+        // What does not have to be told takes no second message.
+        let told = each_connected(Transport::Udp, 5001..=5001, Nanos::ZERO, |_, _| ());
+        assert_eq!(told, Ok(true));
     });
 }

@@ -1,6 +1,8 @@
 //! Whether sockets that are served still have the right to their ports.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 
 use base::Nanos;
 use datapath::DetachReason;
@@ -8,6 +10,7 @@ use port::xdp::{Destination, Ours, Protocol};
 use sys::socket_owner::{self, Owner, Transport};
 use sys::{SysError, clock};
 
+use super::super::connected::LOOK_MAX;
 use super::super::names::SlotKey;
 use super::super::records::{Record, What};
 use super::super::rights::LOOPBACK;
@@ -50,18 +53,20 @@ impl SocketTable {
         }
     }
 
-    /// Ends UDP sockets that get what is for connected sockets of other users.
+    /// Ends UDP sockets that get what is for connected sockets of other users, or may get it
+    /// because nobody knows.
     fn check_connected(&mut self, now: Nanos) {
-        let is_datagram = |record: &Record| matches!(record.what, What::Datagram(_));
-        let has_any = self
-            .claimed
-            .rights
-            .watched()
-            .any(|place| self.records.get(place).is_some_and(is_datagram));
-        // What the kernel does not tell now it tells another time.
-        if !has_any || self.look_for_connected().is_err() {
+        let ports_of = |place: SlotKey| match self.records.get(place).map(|record| &record.what) {
+            Some(What::Datagram(bound)) => {
+                bound.destinations.iter().filter_map(|at| at.port).collect()
+            }
+            _ => Vec::new(),
+        };
+        let served: BTreeSet<u16> = self.claimed.rights.watched().flat_map(ports_of).collect();
+        if served.is_empty() {
             return;
         }
+        self.look_for_connected(&served);
         let connected = &self.claimed.connected;
         let gets_anothers = |place: &SlotKey| {
             let Some(Record { app, what: What::Datagram(bound), .. }) = self.records.get(*place)
@@ -70,7 +75,10 @@ impl SocketTable {
             };
             let uid = self.apps.get(*app).map_or(bound.holder.user(), |app| app.uid);
             bound.destinations.iter().any(|at| match (at.port, at.address) {
-                (Some(port), Some(ip)) => connected.has_others(bound.holder, uid, port, &[ip]),
+                (Some(port), Some(ip)) => {
+                    connected.is_crowded(port)
+                        || connected.has_others(bound.holder, uid, port, &[ip])
+                }
                 _ => false,
             })
         };
@@ -78,22 +86,60 @@ impl SocketTable {
         lost.into_iter().for_each(|place| self.end_unrightful(place, now));
     }
 
-    /// Looks which UDP sockets of the kernel are connected, unless the last look is good enough.
-    pub(super) fn look_for_connected(&mut self) -> Result<(), SysError> {
+    /// Looks which UDP sockets of the kernel are connected, at the ports whose turn it is, unless
+    /// the last look was just now.
+    fn look_for_connected(&mut self, served: &BTreeSet<u16>) {
         let begun = clock::now();
-        if self.claimed.connected.is_fresh(begun) {
-            return Ok(());
+        if self.claimed.connected.is_resting(begun) {
+            return;
         }
+        let ports = self.claimed.connected.next_ports(served);
+        let had = clock::of_thread();
+        let found = self.connected_at(Transport::Udp, ports.clone(), LOOK_MAX);
+        let took = clock::of_thread().since(had);
+        match found {
+            Ok(found) => self.claimed.connected.note(ports, found, begun, took),
+            // What the kernel does not tell now it tells another time.
+            Err(_) => self.claimed.connected.note_failure(begun, took),
+        }
+    }
+
+    /// Whether it is known who has connected UDP sockets at a port. If the last look does not
+    /// answer, there is one at that port alone, for the time that its user may have others wait.
+    pub(super) fn knows_connected_at(&mut self, port: u16, uid: u32) -> bool {
+        self.look_for_connected(&[port].into());
+        let begun = clock::now();
+        if self.claimed.connected.answers(begun) {
+            return true;
+        }
+        let left = self.waiting.wait_budget.left(uid, begun).min(LOOK_MAX);
+        if left == Nanos::ZERO {
+            return false;
+        }
+        let found = self.connected_at(Transport::Udp, port..=port, left);
+        self.waiting.wait_budget.note(uid, clock::now().since(begun));
+        let Ok(Some(found)) = found else { return false };
+        self.claimed.connected.replace(&(port..=port), found);
+        true
+    }
+
+    /// Sockets with peers at addresses of our interfaces and one of these ports. None: there may be
+    /// others that the kernel had no time to tell.
+    fn connected_at(
+        &self,
+        transport: Transport,
+        ports: RangeInclusive<u16>,
+        at_most: Nanos,
+    ) -> Result<Option<Vec<(SocketAddr, Owner)>>, SysError> {
+        // Sorted.
         let own = self.network.neighbours.addresses();
         let mut found = Vec::new();
-        socket_owner::each_connected(|at, owner| {
-            if own.contains(&at.ip()) {
+        let is_all = socket_owner::each_connected(transport, ports, at_most, |at, owner| {
+            if own.binary_search(&at.ip()).is_ok() {
                 found.push((at, owner));
             }
         })?;
-        let took = clock::now().since(begun);
-        self.claimed.connected.note(found, begun, took);
-        Ok(())
+        Ok(is_all.then_some(found))
     }
 
     fn has_right(&self, record: &Record, questions: &mut usize) -> Result<bool, SysError> {

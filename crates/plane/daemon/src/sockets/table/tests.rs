@@ -2,6 +2,7 @@
 //! go.
 
 mod closed_datagrams;
+mod connected_elsewhere;
 mod fixture;
 mod processes;
 

@@ -131,7 +131,7 @@ impl SocketTable {
         let (port, sources) = (examined.local.port(), permitted.iter().map(SocketAddr::ip));
         let sources: Vec<IpAddr> = sources.collect();
         let uid = app.uid;
-        let is_known = self.look_for_connected().is_ok();
+        let is_known = self.knows_connected_at(port, uid);
         // What the kernel does not tell may be so.
         if !is_known || self.claimed.connected.has_others(holder, uid, port, &sources) {
             return Err(FallbackReason::PortInUse.into());
