@@ -147,7 +147,9 @@ impl Connected {
         self.crowded.contains(&port)
     }
 
-    /// Whether another than the holder and its users had a socket at one of these addresses.
+    /// Whether another than the holder had a socket at one of these addresses: whoever made that
+    /// one, and may have passed it on, is another than the user who has it now, unless they share
+    /// the port.
     pub(super) fn has_others(
         &self,
         holder: Holder,
@@ -159,7 +161,7 @@ impl Connected {
             let all = self.sockets.range((port, *address, 0)..=(port, *address, u32::MAX));
             let mut all = all.map(|((.., owner), cookie)| (*owner, *cookie));
             all.any(|(owner, cookie)| {
-                owner != uid && owner != holder.user() && cookie != Some(holder.cookie())
+                owner != uid && !holder.shares_with(owner) && cookie != Some(holder.cookie())
             })
         };
         addresses.iter().any(is_others)
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_whoever_is_neither_the_holder_nor_a_user_of_it() {
+    fn others_are_whoever_is_neither_the_holder_nor_its_user() {
         let ip = [at(0).ip()];
         let has = |connected: &Connected, port| {
             connected.has_others(Holder::alone(7, 1000), 1001, port, &ip)
@@ -287,5 +289,13 @@ mod tests {
         two.note(ALL, Some(other), Nanos::ZERO, Nanos::ZERO);
         assert!(!has(&two, 53) && has(&two, 54), "those before are gone");
         assert!(!two.has_others(Holder::alone(7, 1000), 1001, 54, &[[10, 0, 0, 3].into()]));
+    }
+
+    #[test]
+    fn a_connected_socket_of_root_is_anothers_to_a_user_whom_root_gave_a_socket() {
+        let (ip, of_root) = ([at(53).ip()], found([(at(53), owner(8, 0))]));
+        assert!(of_root.has_others(Holder::alone(7, 0), 1001, 53, &ip));
+        // SO_REUSEPORT: the kernel itself divides what comes among the sockets of that user.
+        assert!(!of_root.has_others(Holder::sharing(7, 0), 1001, 53, &ip));
     }
 }

@@ -57,8 +57,19 @@ impl Holder {
         Self { cookie, user, shared_by: None }
     }
 
+    /// One whose user may have others at the same port.
+    #[cfg(test)]
+    pub(super) fn sharing(cookie: u64, user: u32) -> Self {
+        Self { cookie, user, shared_by: Some(user) }
+    }
+
     pub(super) fn is(self, owner: Owner) -> bool {
-        owner.cookie == self.cookie || self.shared_by == Some(owner.uid)
+        owner.cookie == self.cookie || self.shares_with(owner.uid)
+    }
+
+    /// Whether that user may have others at the same port.
+    pub(super) fn shares_with(self, user: u32) -> bool {
+        self.shared_by == Some(user)
     }
 }
 
