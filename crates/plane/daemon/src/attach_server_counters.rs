@@ -31,7 +31,7 @@ events! {
     PortShareUsedUp "attach_port_share_used_up" "connections that were left to the kernel because their user holds as many ports that the kernel chooses as a user may";
     FlowShareUsedUp "attach_flow_share_used_up" "connections that were left to the kernel because their user has as many as a user may have on the interfaces";
     DescriptorShareUsedUp "attach_descriptor_share_used_up" "requests that were refused because they need a descriptor of the daemon and their user has as many as a user may";
-    NextHopShareUsedUp "attach_next_hop_share_used_up" "questions for the next hop of datagrams that were not asked because their user has as many open as a user may";
+    NextHopShareUsedUp "attach_next_hop_share_used_up" "questions for the next hop of datagrams that were not asked because their user has as many open as a user may, or asks too often";
     NamesGivenEarly "attach_names_given_early" "ports of ended connections that were given up before their time (TIME-WAIT) because the daemon had no descriptor left";
     ClaimShareUsedUp "attach_claim_share_used_up" "listeners and UDP sockets that were left to the kernel because their user has as many addresses as a user may";
     InterfacesGone "attach_interfaces_gone" "times that the interface of a port was found to be gone";

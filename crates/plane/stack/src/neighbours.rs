@@ -14,7 +14,8 @@ use base::{Nanos, PortId};
 use crate::routes::{NextHop, PortLink, Route};
 
 /// Addresses at once, at most. Beyond that the oldest of the user with most of them is forgotten,
-/// and asked for when it is needed again: no user's addresses crowd out another's.
+/// and asked for when it is needed again: no user's addresses crowd out another's, nor those of
+/// strangers whom its programs answer the ones that they began with themselves.
 const NEIGHBOURS_MAX: usize = 4096;
 
 /// A next hop that was silent for this long may lead nowhere by now: it is used, and asked
@@ -26,11 +27,12 @@ const FRESH_FOR: Nanos = Nanos::from_secs(30);
 pub(crate) struct Neighbours {
     known: BTreeMap<IpAddr, Known>,
     known_of: OfUsers,
-    /// Addresses that the slow side was asked for, when, and for which user.
-    asked: BTreeMap<IpAddr, (Nanos, u32)>,
+    /// Addresses that the slow side was asked for, when it may be asked again, and for whom.
+    asked: BTreeMap<IpAddr, (Nanos, Wanter)>,
     asked_of: OfUsers,
-    /// What it is to be asked next, and for which user.
-    questions: Vec<(IpAddr, u32)>,
+    /// What it is to be asked next: of what programs began with, and of what strangers did.
+    wishes: Vec<Question>,
+    answers: Vec<Question>,
     /// The link address of each port, once it was told.
     macs: BTreeMap<PortId, [u8; 6]>,
     /// Changes of those that the ways of connections do not know yet: of each port one, or as many
@@ -38,34 +40,55 @@ pub(crate) struct Neighbours {
     readdressed: Vec<PortLink>,
 }
 
-/// Addresses by the user for whom they are known, in the order in which they came.
+/// For whom an address is known or asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanter {
+    user: u32,
+    /// Something came from there first: whom the user's programs answer is a stranger's choice.
+    is_answer: bool,
+}
+
+/// For whom what another worker has asked for is known here.
+const NOBODY: Wanter = Wanter { user: u32::MAX, is_answer: true };
+
+/// What the slow side is to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) remote: IpAddr,
+    /// Whose program sends there.
+    pub(crate) user: u32,
+    /// A stranger may have caused it.
+    pub(crate) is_answer: bool,
+}
+
+/// Addresses by those for whom they are known, in the order in which they came.
 #[derive(Debug, Default)]
 struct OfUsers {
-    addresses: BTreeMap<u32, VecDeque<IpAddr>>,
+    addresses: BTreeMap<Wanter, VecDeque<IpAddr>>,
 }
 
 impl OfUsers {
-    fn add(&mut self, user: u32, address: IpAddr) {
-        self.addresses.entry(user).or_default().push_back(address);
+    fn add(&mut self, wanter: Wanter, address: IpAddr) {
+        self.addresses.entry(wanter).or_default().push_back(address);
     }
 
-    fn remove(&mut self, user: u32, address: IpAddr) {
-        let Some(own) = self.addresses.get_mut(&user) else { return };
+    fn remove(&mut self, wanter: Wanter, address: IpAddr) {
+        let Some(own) = self.addresses.get_mut(&wanter) else { return };
         // From the back: what is forgotten at once, for no room to ask, has come last.
         if let Some(at) = own.iter().rposition(|other| *other == address) {
             own.remove(at);
         }
         if own.is_empty() {
-            self.addresses.remove(&user);
+            self.addresses.remove(&wanter);
         }
     }
 
-    /// The oldest of the user with most.
+    /// The oldest of whoever has most.
     fn take_from_largest(&mut self) -> Option<IpAddr> {
-        let (&user, own) = self.addresses.iter_mut().max_by_key(|(_, own)| own.len())?;
+        let (&wanter, own) = self.addresses.iter_mut().max_by_key(|(_, own)| own.len())?;
         let oldest = own.pop_front();
         if own.is_empty() {
-            self.addresses.remove(&user);
+            self.addresses.remove(&wanter);
         }
         oldest
     }
@@ -76,16 +99,34 @@ struct Known {
     route: Route,
     /// Our address on it.
     local: IpAddr,
+    /// When something came by it, or the kernel named it.
     heard_at: Nanos,
-    /// Whether the kernel has named this way, and nothing has come by another since. If not, who
-    /// sends there has the kernel asked.
-    is_confirmed: bool,
-    /// The user whose program wanted it first.
-    user: u32,
+    kernel: Kernel,
+    /// Another way by which something has come, and the kernel named `route` all the same: the
+    /// peer is behind two routers, or its link address is not the one that it tells. What comes by
+    /// it makes nobody doubt.
+    also: Option<Route>,
+    /// For whom it was wanted first.
+    wanter: Wanter,
 }
 
-/// A question that got no answer for this long, or a negative one, may be asked again.
+/// What the kernel has said of a way.
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    /// Nothing yet. Who sends there has it asked.
+    Unasked,
+    /// It has named this way, then.
+    Named(Nanos),
+    /// The same, and something has come by that one since. Who sends there has it asked.
+    Doubted(Route),
+}
+
+/// A question that got no answer for this long, or a negative one, may be asked again; and about a
+/// way that the kernel has named, what comes by others has it asked no more often.
 const ASK_EVERY: Nanos = Nanos::from_secs(4);
+
+/// One that the slow side had no room for may be asked again after so long.
+const ASK_AGAIN: Nanos = Nanos::from_millis(100);
 
 impl Neighbours {
     /// A datagram from `remote` to `local` came by that route, and a program of `user` has it. It
@@ -98,17 +139,22 @@ impl Neighbours {
         user: u32,
         now: Nanos,
     ) {
-        // A next hop without an answer has no route; one that is being asked for will have one
-        // soon.
-        let was_asked = self.was_asked(remote, now);
         match self.known.get_mut(&remote) {
             Some(known) if known.route == route => known.heard_at = now,
             // It may have moved, or another pretends to be it: the kernel knows.
-            Some(known) => known.is_confirmed = false,
-            None if was_asked => {}
+            Some(known) => match known.kernel {
+                Kernel::Named(at) if known.also != Some(route) && now >= at + ASK_EVERY => {
+                    known.kernel = Kernel::Doubted(route);
+                }
+                Kernel::Unasked | Kernel::Named(_) | Kernel::Doubted(_) => {}
+            },
+            // A next hop without an answer has no route; one that is being asked for will have one
+            // soon.
+            None if self.asked.contains_key(&remote) => {}
             None => {
-                let is_confirmed = false;
-                self.insert(remote, Known { route, local, heard_at: now, is_confirmed, user });
+                let (kernel, wanter) = (Kernel::Unasked, Wanter { user, is_answer: true });
+                let known = Known { route, local, heard_at: now, kernel, also: None, wanter };
+                self.insert(remote, known);
             }
         }
     }
@@ -119,25 +165,38 @@ impl Neighbours {
     }
 
     fn was_asked(&self, remote: IpAddr, now: Nanos) -> bool {
-        self.asked.get(&remote).is_some_and(|(at, _)| now < *at + ASK_EVERY)
+        self.asked.get(&remote).is_some_and(|(again_at, _)| now < *again_at)
     }
 
     /// The slow side has found a next hop, or that there is none.
     pub(crate) fn set(&mut self, remote: IpAddr, next_hop: Option<(&NextHop, IpAddr)>, now: Nanos) {
         match next_hop.and_then(|(next_hop, local)| Some((Route::of_next_hop(next_hop)?, local))) {
             Some((route, local)) => {
-                let user = self.forget_asked(remote).unwrap_or_default();
-                let is_confirmed = true;
-                self.insert(remote, Known { route, local, heard_at: now, is_confirmed, user });
+                let wanter = self.forget_asked(remote).unwrap_or(NOBODY);
+                let also = self.known.get(&remote).and_then(|known| match known.kernel {
+                    Kernel::Unasked => Some(known.route).filter(|other| *other != route),
+                    _ if known.route != route => None,
+                    Kernel::Doubted(other) => Some(other),
+                    Kernel::Named(_) => known.also,
+                });
+                let kernel = Kernel::Named(now);
+                self.insert(remote, Known { route, local, heard_at: now, kernel, also, wanter });
             }
             // A question without an answer is not asked again at once.
             None => {
                 if let Some(known) = self.known.remove(&remote) {
-                    self.known_of.remove(known.user, remote);
+                    self.known_of.remove(known.wanter, remote);
                 }
-                let user = self.forget_asked(remote).unwrap_or_default();
-                self.note_asked(remote, user, now);
+                let wanter = self.forget_asked(remote).unwrap_or(NOBODY);
+                self.note_asked(remote, wanter, now + ASK_EVERY);
             }
+        }
+    }
+
+    /// The slow side had no room for the question: it is asked again soon.
+    pub(crate) fn ask_again(&mut self, remote: IpAddr, now: Nanos) {
+        if let Some((again_at, _)) = self.asked.get_mut(&remote) {
+            *again_at = (*again_at).min(now + ASK_AGAIN);
         }
     }
 
@@ -151,6 +210,7 @@ impl Neighbours {
             }
             for known in self.known.values_mut() {
                 known.route = known.route.readdressed(link);
+                known.also = known.also.map(|also| also.readdressed(link));
             }
             self.readdressed.push(*link);
         }
@@ -162,17 +222,19 @@ impl Neighbours {
     }
 
     /// Asks for the next hop of an address: once, however many datagrams wait for it.
-    fn ask(&mut self, remote: IpAddr, user: u32, now: Nanos) {
+    fn ask(&mut self, remote: IpAddr, wanter: Wanter, now: Nanos) {
         if self.was_asked(remote, now) {
             return;
         }
-        self.note_asked(remote, user, now);
-        self.questions.push((remote, user));
+        self.note_asked(remote, wanter, now + ASK_EVERY);
+        let Wanter { user, is_answer } = wanter;
+        let questions = if is_answer { &mut self.answers } else { &mut self.wishes };
+        questions.push(Question { remote, user, is_answer });
     }
 
-    fn note_asked(&mut self, remote: IpAddr, user: u32, now: Nanos) {
+    fn note_asked(&mut self, remote: IpAddr, wanter: Wanter, again_at: Nanos) {
         if let Some((at, _)) = self.asked.get_mut(&remote) {
-            *at = now;
+            *at = again_at;
             return;
         }
         if self.asked.len() >= NEIGHBOURS_MAX
@@ -180,39 +242,40 @@ impl Neighbours {
         {
             self.asked.remove(&oldest);
         }
-        self.asked_of.add(user, remote);
-        self.asked.insert(remote, (now, user));
+        self.asked_of.add(wanter, remote);
+        self.asked.insert(remote, (again_at, wanter));
     }
 
     /// It is not asked for any more: for whom it was.
-    fn forget_asked(&mut self, remote: IpAddr) -> Option<u32> {
-        let (_, user) = self.asked.remove(&remote)?;
-        self.asked_of.remove(user, remote);
-        Some(user)
+    fn forget_asked(&mut self, remote: IpAddr) -> Option<Wanter> {
+        let (_, wanter) = self.asked.remove(&remote)?;
+        self.asked_of.remove(wanter, remote);
+        Some(wanter)
     }
 
     /// What the slow side is to be asked: the addresses whose ways nobody knows, or that nothing
-    /// was heard from for a while; each with the user who wants it.
-    pub(crate) fn questions(&mut self) -> impl Iterator<Item = (IpAddr, u32)> + use<'_> {
-        self.questions.drain(..)
+    /// was heard from for a while. What programs began with comes first.
+    pub(crate) fn questions(&mut self) -> impl Iterator<Item = Question> + use<'_> {
+        self.wishes.drain(..).chain(self.answers.drain(..))
     }
 
-    /// Forgets the last questions, so that no more than `room` are left, and that they were asked:
-    /// whoever sends there again asks again. How many those are.
-    pub(crate) fn forget_questions_beyond(&mut self, room: usize) -> usize {
-        let mut forgotten = 0;
-        while self.questions.len() > room
-            && let Some((remote, _)) = self.questions.pop()
-        {
-            self.forget_asked(remote);
-            forgotten += 1;
+    /// Forgets the last questions, so that no more than `room` are left, and of those that a
+    /// stranger may have caused no more than half of `of`; and that they were asked: whoever sends
+    /// there again asks again. How many those are.
+    pub(crate) fn forget_questions_beyond(&mut self, room: usize, of: usize) -> usize {
+        let wishes = self.wishes.len().min(room);
+        let answers = (room - wishes).min(room.saturating_sub(of / 2)).min(self.answers.len());
+        let mut forgotten = self.wishes.split_off(wishes);
+        forgotten.append(&mut self.answers.split_off(answers));
+        for Question { remote, .. } in &forgotten {
+            self.forget_asked(*remote);
         }
-        forgotten
+        forgotten.len()
     }
 
     fn insert(&mut self, remote: IpAddr, known: Known) {
         if let Some(before) = self.known.get_mut(&remote) {
-            *before = Known { user: before.user, ..known };
+            *before = Known { wanter: before.wanter, ..known };
             return;
         }
         if self.known.len() >= NEIGHBOURS_MAX
@@ -220,7 +283,7 @@ impl Neighbours {
         {
             self.known.remove(&oldest);
         }
-        self.known_of.add(known.user, remote);
+        self.known_of.add(known.wanter, remote);
         self.known.insert(remote, known);
     }
 
@@ -236,150 +299,19 @@ impl Neighbours {
         let known = self.known.get(&remote);
         let found = known
             .map(|known| (known.route, if wanted.is_unspecified() { known.local } else { wanted }));
-        let is_sure = |known: &Known| known.is_confirmed && now.since(known.heard_at) <= FRESH_FOR;
-        if !known.is_some_and(is_sure) {
-            self.ask(remote, user, now);
-        }
+        let is_answer = match known.map(|known| (known.kernel, known)) {
+            Some((Kernel::Named(_), known)) if now.since(known.heard_at) <= FRESH_FOR => {
+                return found;
+            }
+            Some((Kernel::Named(_), known)) => known.wanter.is_answer,
+            // What a stranger has sent, or whoever says so.
+            Some((Kernel::Unasked | Kernel::Doubted(_), _)) => true,
+            None => false,
+        };
+        self.ask(remote, Wanter { user, is_answer }, now);
         found
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use base::PortId;
-
-    use super::*;
-
-    #[test]
-    fn a_next_hop_that_nothing_came_by_for_long_is_used_and_asked_for_once() {
-        let mut neighbours = Neighbours::default();
-        let [remote, local] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().expect("an address"));
-        let next_hop = NextHop { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
-        let at = Nanos::from_secs;
-        let ask = |neighbours: &mut Neighbours, now| {
-            let is_found = neighbours.find(remote, local, 7, now).is_some();
-            (is_found, neighbours.questions().count())
-        };
-        assert_eq!(ask(&mut neighbours, at(1)), (false, 1));
-        assert_eq!(ask(&mut neighbours, at(2)), (false, 0), "it was asked already");
-        neighbours.set(remote, None, at(3));
-        assert_eq!(ask(&mut neighbours, at(3)), (false, 0), "it was told that there is none");
-        assert_eq!(ask(&mut neighbours, at(7)), (false, 1), "perhaps there is by now");
-        neighbours.set(remote, Some((&next_hop, local)), at(7));
-        assert_eq!(ask(&mut neighbours, at(31)), (true, 0));
-        assert_eq!(ask(&mut neighbours, at(38)), (true, 1), "it is thirty seconds old");
-        assert_eq!(ask(&mut neighbours, at(39)), (true, 0));
-        let route = Route::of_next_hop(&next_hop).expect("a short header");
-        neighbours.set(remote, Some((&next_hop, local)), at(39));
-        neighbours.learn(remote, local, route, 7, at(50));
-        assert_eq!(ask(&mut neighbours, at(79)), (true, 0), "something came by it");
-    }
-
-    #[test]
-    fn a_forged_frame_redirects_nobody_and_only_has_the_kernel_asked() {
-        let mut neighbours = Neighbours::default();
-        let [remote, local] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().expect("an address"));
-        let [honest, forged] = [1, 2].map(|mac| NextHop {
-            port: PortId(1),
-            vlan_tci: 0,
-            header: [&[mac; 12][..], &[8, 0]].concat(),
-        });
-        let route = |next_hop| Route::of_next_hop(next_hop).expect("a short header");
-        let at = Nanos::from_secs;
-        let found = |neighbours: &mut Neighbours, now| {
-            neighbours.find(remote, local, 7, now).map(|(route, _)| route)
-        };
-        // Of what nobody knows, the first word is believed until the kernel has answered.
-        neighbours.learn(remote, local, route(&forged), 7, at(1));
-        assert_eq!(found(&mut neighbours, at(1)), Some(route(&forged)));
-        assert_eq!(neighbours.questions().collect::<Vec<_>>(), [(remote, 7)]);
-        neighbours.set(remote, Some((&honest, local)), at(2));
-        assert_eq!(found(&mut neighbours, at(2)), Some(route(&honest)));
-        for second in 3..7 {
-            neighbours.learn(remote, local, route(&forged), 7, at(second));
-            assert_eq!(found(&mut neighbours, at(second)), Some(route(&honest)));
-        }
-        assert_eq!(neighbours.questions().count(), 1, "it is asked for again, not often");
-        // What the kernel has no route to is not learned from frames either.
-        neighbours.set(remote, None, at(7));
-        neighbours.learn(remote, local, route(&forged), 7, at(7));
-        assert_eq!(found(&mut neighbours, at(7)), None);
-    }
-
-    #[test]
-    fn sources_to_which_nobody_answers_have_nobody_asked_however_many_come() {
-        let mut neighbours = Neighbours::default();
-        let local: IpAddr = "10.0.0.2".parse().expect("an address");
-        let next_hop = NextHop { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
-        let route = Route::of_next_hop(&next_hop).expect("a short header");
-        let address = |at: usize| IpAddr::from([10, 1, (at >> 8) as u8, at as u8]);
-        let now = Nanos::from_secs(1);
-        for at in 0..3 * NEIGHBOURS_MAX {
-            neighbours.learn(address(at), local, route, 7, now);
-        }
-        assert_eq!((neighbours.questions().count(), neighbours.asked.len()), (0, 0));
-        let last = address(3 * NEIGHBOURS_MAX - 1);
-        let found = (0..2).map(|_| neighbours.find(last, local, 7, now)).collect::<Vec<_>>();
-        assert_eq!(found, [Some((route, local)); 2], "an answer leaves at once");
-        assert_eq!(neighbours.questions().collect::<Vec<_>>(), [(last, 7)]);
-    }
-
-    #[test]
-    fn a_question_for_which_there_is_no_room_is_asked_when_somebody_sends_again() {
-        let mut neighbours = Neighbours::default();
-        let local: IpAddr = "10.0.0.2".parse().expect("an address");
-        let remotes = [1, 2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
-        let now = Nanos::from_secs(1);
-        let mut find_all = |room| {
-            for remote in remotes {
-                assert!(neighbours.find(remote, local, 7, now).is_none());
-            }
-            let forgotten = neighbours.forget_questions_beyond(room);
-            (forgotten, neighbours.questions().map(|(remote, _)| remote).collect::<Vec<_>>())
-        };
-        assert_eq!(find_all(1), (2, remotes[..1].to_vec()));
-        assert_eq!(find_all(0), (2, vec![]));
-        assert_eq!(find_all(9), (0, remotes[1..].to_vec()));
-        assert_eq!(find_all(9), (0, vec![]), "all were asked");
-    }
-
-    #[test]
-    fn a_user_with_many_addresses_makes_no_address_of_another_be_forgotten() {
-        let mut neighbours = Neighbours::default();
-        let address = |of: u32, at: u32| IpAddr::from([of as u8, 0, (at >> 8) as u8, at as u8]);
-        let local: IpAddr = "10.0.0.2".parse().expect("an address");
-        let next_hop = NextHop { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
-        let now = Nanos::from_secs(1);
-        // The quiet user's addresses are first, last and in the middle of the order.
-        let quiet: Vec<_> =
-            [1, 10, 200].iter().flat_map(|of| (0..3).map(|at| address(*of, at))).collect();
-        let mut find = |remote, user| neighbours.find(remote, local, user, now).is_some();
-        let asked = |remote: IpAddr| (remote, 7);
-        quiet.iter().for_each(|remote| assert!(!find(*remote, 7)));
-        assert_eq!(
-            neighbours.questions().collect::<Vec<_>>(),
-            quiet.iter().copied().map(asked).collect::<Vec<_>>()
-        );
-        for remote in &quiet {
-            neighbours.set(*remote, Some((&next_hop, local)), now);
-        }
-        for at in 0..2 * NEIGHBOURS_MAX as u32 {
-            for of in [0, 100, 250] {
-                assert!(neighbours.find(address(of, at), local, 8, now).is_none());
-                neighbours.set(address(of, at), Some((&next_hop, local)), now);
-            }
-        }
-        assert_eq!(neighbours.known.len(), NEIGHBOURS_MAX);
-        for remote in quiet {
-            assert!(neighbours.find(remote, local, 7, now).is_some(), "{remote} is forgotten");
-        }
-        // The same holds of what was asked for, and of what nobody answered.
-        for at in 0..2 * NEIGHBOURS_MAX as u32 {
-            neighbours.set(address(100, at), None, now);
-        }
-        assert!(neighbours.asked.len() <= NEIGHBOURS_MAX);
-        let kept = |of: &OfUsers| of.addresses.values().map(VecDeque::len).sum::<usize>();
-        assert_eq!(kept(&neighbours.known_of), neighbours.known.len());
-        assert_eq!(kept(&neighbours.asked_of), neighbours.asked.len());
-    }
-}
+mod tests;

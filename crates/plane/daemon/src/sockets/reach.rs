@@ -3,9 +3,9 @@
 //! Every connection and every destination of datagrams waits for that on its own, and an address
 //! that does not answer is waited for to the end. So the time between two looks grows with the
 //! wait, and a user's looks have a share: whoever connects to many dead addresses waits longer, and
-//! nobody else does. Connections and datagrams have shares of their own: to whom datagrams go may
-//! be a stranger's choice, who sends to a service from invented addresses, and its user's
-//! connections do not wait for that.
+//! nobody else does. Connections, datagrams and answers have shares of their own: whom a service
+//! answers is a stranger's choice, who sends to it from invented addresses, and what its user's
+//! programs begin with themselves does not wait for that.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(20);
 /// The time between two looks is this part of what has been waited already.
 const PART_OF_WAIT: u64 = 4;
 
-/// Looks of one user for one [`Cause`] in each [`LOOK_EVERY`]. A look is up to three messages to
-/// the kernel, some twenty microseconds: one user keeps the attach server for less than three
-/// milliseconds of twenty.
+/// Looks of one user for one [`Cause`] in each [`LOOK_EVERY`], for routes and for link addresses
+/// that were not known lately. A look is up to three messages to the kernel, some twenty
+/// microseconds: one user keeps the attach server for less than four milliseconds of twenty.
 const LOOKS_MAX: u32 = 64;
 
 /// For what a link address is wanted.
@@ -30,8 +30,10 @@ const LOOKS_MAX: u32 = 64;
 pub(super) enum Cause {
     /// A program connects.
     Connect,
-    /// A program sends a datagram, perhaps in answer to a stranger.
-    Datagram,
+    /// A program sends datagrams to where nothing has come from.
+    Send,
+    /// It sends to where something has come from, perhaps in answer to a stranger.
+    Answer,
 }
 
 /// When to look next for what has been waited for until `now`, and is to be given up at `until`.
@@ -105,11 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn the_datagrams_of_a_user_leave_its_connections_their_looks() {
+    fn the_answers_of_a_user_leave_its_connections_and_its_own_datagrams_their_looks() {
         let mut looks = Looks::default();
         let now = Nanos::from_secs(1);
-        while looks.take(1000, Cause::Datagram, now) {}
-        let taken = (0..1000).filter(|_| looks.take(1000, Cause::Connect, now)).count();
-        assert_eq!(taken, LOOKS_MAX as usize);
+        while looks.take(1000, Cause::Answer, now) {}
+        for cause in [Cause::Connect, Cause::Send] {
+            let taken = (0..1000).filter(|_| looks.take(1000, cause, now)).count();
+            assert_eq!(taken, LOOKS_MAX as usize, "{cause:?}");
+        }
     }
 }

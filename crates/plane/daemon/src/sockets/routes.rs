@@ -27,8 +27,11 @@ const REFRESH_EVERY: Nanos = Nanos::from_secs(10);
 /// So long after its last use it is.
 const REFRESH_FOR: Nanos = Nanos::from_secs(300);
 
-/// Neighbours that are refreshed, at most.
+/// Neighbours that are refreshed, at most, and link addresses that are remembered.
 const USED_MAX: usize = 4096;
+
+/// So long a link address is used without another look: most destinations are behind one router.
+const KNOWN_FOR: Nanos = Nanos::from_secs(1);
 
 /// A port of ours, as the way to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,8 @@ pub(super) enum Reach {
     Known(NextHop),
     /// It has been asked for.
     Asked,
+    /// Nobody has looked: whoever wants it has used up its share of looks.
+    Unasked,
     /// It does not answer.
     Unreachable,
 }
@@ -88,6 +93,8 @@ pub(super) struct Neighbours {
     host_addresses: Vec<IpAddr>,
     /// Next hops in use: when last used and last asked for.
     used: BTreeMap<(u32, IpAddr), (Nanos, Nanos)>,
+    /// Link addresses of next hops, and when they were found.
+    macs: BTreeMap<(u32, IpAddr), ([u8; 6], Nanos)>,
     looks: Looks,
 }
 
@@ -104,6 +111,7 @@ impl Neighbours {
             addresses: Vec::new(),
             host_addresses: Vec::new(),
             used: BTreeMap::new(),
+            macs: BTreeMap::new(),
             looks: Looks::default(),
         };
         neighbours.read_addresses();
@@ -119,6 +127,7 @@ impl Neighbours {
             (link.interface, link.mac) = (to, mac);
         }
         self.kept.clear();
+        self.macs.clear();
         self.read_addresses();
     }
 
@@ -158,6 +167,9 @@ impl Neighbours {
         if changed.links || changed.addresses || changed.routes {
             self.kept.clear();
         }
+        if changed.links {
+            self.macs.clear();
+        }
         if changed.links || changed.addresses {
             self.read_addresses();
         }
@@ -175,6 +187,18 @@ impl Neighbours {
         }
         self.kept.insert((destination, source), found);
         found
+    }
+
+    /// The same for datagrams. None: nobody has looked, because `uid` has used up its share of
+    /// looks for that cause.
+    pub(super) fn find_within(
+        &mut self,
+        destination: IpAddr,
+        (uid, cause): (u32, Cause),
+        now: Nanos,
+    ) -> Option<Whither> {
+        let is_kept = self.kept.contains_key(&(destination, None));
+        (is_kept || self.looks.take(uid, cause, now)).then(|| self.find(destination, None))
     }
 
     fn look_up(&self, destination: IpAddr, source: Option<IpAddr>) -> Whither {
@@ -206,29 +230,45 @@ impl Neighbours {
         }
     }
 
-    /// The link address of a hop; asks for it when it is not known. `uid` has used up its share of
-    /// looks for that cause: it counts as asked.
+    /// The link address of a hop; asks for it when it is not known. Only what was not known lately
+    /// costs `uid` one of its looks for that cause.
     pub(super) fn reach(&mut self, hop: &Hop, (uid, cause): (u32, Cause), now: Nanos) -> Reach {
-        if !self.looks.take(uid, cause, now) {
-            return Reach::Asked;
+        let (interface, next) = (hop.link.interface, hop.next);
+        if let Some((mac, found_at)) = self.macs.get(&(interface, next)).copied()
+            && now.since(found_at) < KNOWN_FOR
+        {
+            self.note_use(interface, next, now);
+            return Reach::Known(hop.next_hop(mac));
         }
-        let interface = hop.link.interface;
-        let known = neighbour::lookup(interface, hop.next).ok().flatten();
+        if !self.looks.take(uid, cause, now) {
+            return Reach::Unasked;
+        }
+        let known = neighbour::lookup(interface, next).ok().flatten();
         let mac = known.and_then(|known| known.usable_mac());
         let is_sure = known.is_some_and(|known| {
             matches!(known.state, NeighbourState::Fresh | NeighbourState::Fixed)
         });
         let mut asked = Ok(());
         if !is_sure {
-            asked = neighbour::resolve(interface, hop.next);
+            asked = neighbour::resolve(interface, next);
         }
         if let Some(mac) = mac {
-            self.note_use(interface, hop.next, now);
+            self.note_use(interface, next, now);
+            self.note_mac((interface, next), mac, now);
             return Reach::Known(hop.next_hop(mac));
         }
         match (known.map(|known| known.state), asked) {
             (_, Err(_)) => Reach::Unreachable,
             _ => Reach::Asked,
+        }
+    }
+
+    fn note_mac(&mut self, hop: (u32, IpAddr), mac: [u8; 6], now: Nanos) {
+        if self.macs.len() >= USED_MAX {
+            self.macs.retain(|_, (_, found_at)| now.since(*found_at) < KNOWN_FOR);
+        }
+        if self.macs.len() < USED_MAX {
+            self.macs.insert(hop, (mac, now));
         }
     }
 

@@ -7,12 +7,14 @@ use base::{AppId, Generation, Nanos, SlotId};
 use tcp::FlowOptions;
 
 use super::guards::SocketKey;
+use super::reach::Cause;
 use super::routes::Hop;
 use super::shares::Shares;
 use super::wait_budget::WaitBudget;
 
-/// Destinations of datagrams that wait at once, at most: each is looked at again and again. Workers
-/// ask for as many as programs send to, so none of what is done for one looks through the others.
+/// Destinations of datagrams that wait at once, at most, and as many that are sent to in answer:
+/// each is looked at again and again. Workers ask for as many as programs send to, so none of what
+/// is done for one looks through the others.
 const UNRESOLVED_MAX: usize = 4096;
 
 /// Everything that waits for a link address, and how long the attach server may wait for workers.
@@ -22,16 +24,18 @@ pub(super) struct Waiting {
     datagrams: BTreeMap<IpAddr, Unresolved>,
     /// Each of them, by when it is looked at next.
     datagrams_due: BTreeSet<(Nanos, IpAddr)>,
-    /// Whose these are: a user's programs choose where they send to.
-    datagrams_of: Shares,
+    /// Whose these are: a user's programs choose where they send to, and strangers whom they
+    /// answer.
+    sent_of: Shares,
+    answered_of: Shares,
 }
 
 impl Default for Waiting {
     fn default() -> Self {
-        let datagrams_of = Shares::new(UNRESOLVED_MAX);
+        let [sent_of, answered_of] = [(); 2].map(|()| Shares::new(UNRESOLVED_MAX));
         let (datagrams, datagrams_due) = (BTreeMap::new(), BTreeSet::new());
         let (connects, wait_budget) = (Vec::new(), WaitBudget::default());
-        Self { connects, wait_budget, datagrams, datagrams_due, datagrams_of }
+        Self { connects, wait_budget, datagrams, datagrams_due, sent_of, answered_of }
     }
 }
 
@@ -51,8 +55,8 @@ pub(super) struct Pending {
 /// A destination of datagrams whose next hop has been asked for its link address.
 pub(super) struct Unresolved {
     pub(super) remote: IpAddr,
-    /// The user whose program wanted to send there first.
-    pub(super) user: u32,
+    /// The user whose program wanted to send there first, and why.
+    pub(super) whose: (u32, Cause),
     pub(super) hop: Hop,
     pub(super) look_at: Nanos,
     pub(super) until: Nanos,
@@ -65,22 +69,39 @@ impl Pending {
 }
 
 impl Waiting {
-    /// Whether datagrams to an address wait already.
-    pub(super) fn has_datagrams_to(&self, remote: IpAddr) -> bool {
-        self.datagrams.contains_key(&remote)
+    /// Whether datagrams to an address wait already. For those that are sent there no place counts
+    /// that was taken for answers: a stranger may have chosen it, and all others with it.
+    pub(super) fn has_datagrams_to(&self, remote: IpAddr, cause: Cause) -> bool {
+        let waits = self.datagrams.get(&remote);
+        waits.is_some_and(|one| one.whose.1 == cause || cause == Cause::Answer)
     }
 
     /// Whether one more destination of a user's datagrams may wait.
-    pub(super) fn has_room(&self, user: u32) -> bool {
-        self.datagrams_of.has_room(user, 1)
+    pub(super) fn has_room(&mut self, (user, cause): (u32, Cause)) -> bool {
+        self.shares(cause).has_room(user, 1)
     }
 
-    /// Adds a destination that does not wait yet.
+    fn shares(&mut self, cause: Cause) -> &mut Shares {
+        match cause {
+            Cause::Answer => &mut self.answered_of,
+            Cause::Connect | Cause::Send => &mut self.sent_of,
+        }
+    }
+
+    /// Adds a destination; it takes the place of one that waits for answers.
     pub(super) fn add_datagrams(&mut self, one: Unresolved) {
-        debug_assert!(!self.has_datagrams_to(one.remote), "it would be counted twice");
-        self.datagrams_of.take(one.user, 1);
+        if let Some(before) = self.datagrams.remove(&one.remote) {
+            self.datagrams_due.remove(&(before.look_at, before.remote));
+            self.give_back(before.whose);
+        }
+        let (user, cause) = one.whose;
+        self.shares(cause).take(user, 1);
         self.datagrams_due.insert((one.look_at, one.remote));
         self.datagrams.insert(one.remote, one);
+    }
+
+    fn give_back(&mut self, (user, cause): (u32, Cause)) {
+        self.shares(cause).give_back(user, 1);
     }
 
     /// Takes those destinations whose next look is due.
@@ -92,7 +113,7 @@ impl Waiting {
             self.datagrams_due.pop_first();
             due.extend(self.datagrams.remove(&remote));
         }
-        due.iter().for_each(|one| self.datagrams_of.give_back(one.user, 1));
+        due.iter().for_each(|one| self.give_back(one.whose));
         due
     }
 

@@ -61,6 +61,12 @@ pub enum Command {
         /// Its way and our address on it.
         next_hop: Option<(NextHop, std::net::IpAddr)>,
     },
+    /// There was no room for the question who is the next hop of an address: it may be asked again
+    /// soon.
+    Unasked {
+        /// The address.
+        remote: std::net::IpAddr,
+    },
     /// Where first packets may come from, from now on; none: anywhere.
     Sources(Option<Arc<Sources>>),
     /// What each port's interface is now. Programs are told its number with their datagrams; what
@@ -130,6 +136,7 @@ impl Command {
             Self::Add(_)
             | Self::Remove { .. }
             | Self::Resolved { .. }
+            | Self::Unasked { .. }
             | Self::Evict(_)
             | Self::Sources(_)
             | Self::Interfaces(_)
@@ -203,5 +210,7 @@ pub enum SocketEvent {
         remote: std::net::IpAddr,
         /// The user whose program wants to send there.
         user: u32,
+        /// Something came from there: a stranger may have chosen to whom it sends.
+        is_answer: bool,
     },
 }

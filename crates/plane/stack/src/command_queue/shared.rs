@@ -131,6 +131,7 @@ impl State {
             }
             Command::Connect { .. }
             | Command::Resolved { .. }
+            | Command::Unasked { .. }
             | Command::Evict(_)
             | Command::BeSilent
             | Command::HandOverOrphans(_)

@@ -28,8 +28,9 @@ fn there_is_no_room_for_questions_while_as_many_events_wait_as_the_ring_holds() 
     let mut post = front.post(WorkerId(1));
     let remote = "10.0.0.1".parse().expect("an address");
     let ask = |post: &mut Post| {
-        let room = post.room_for_questions();
-        (0..room).for_each(|_| post.say(SocketEvent::Unresolved { remote, user: 7 }));
+        let (room, _) = post.room_for_questions();
+        let question = SocketEvent::Unresolved { remote, user: 7, is_answer: true };
+        (0..room).for_each(|_| post.say(question));
         post.flush();
         room
     };
@@ -37,5 +38,5 @@ fn there_is_no_room_for_questions_while_as_many_events_wait_as_the_ring_holds() 
     let mut heard = 0;
     front.hear(|_| heard += 1);
     post.flush();
-    assert_eq!((heard, post.room_for_questions()), (EVENTS, EVENTS));
+    assert_eq!((heard, post.room_for_questions()), (EVENTS, (EVENTS, EVENTS)));
 }

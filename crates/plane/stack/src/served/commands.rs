@@ -96,6 +96,7 @@ impl Sockets {
                     None => self.unreachable_address(remote),
                 }
             }
+            Command::Unasked { remote } => neighbours.ask_again(remote, now),
             // It comes by a connect probe.
             Command::Connect { .. } => {}
         }

@@ -19,7 +19,7 @@ use crate::bucket::PacketCost;
 use crate::command_queue::SocketEvent;
 use crate::datagrams::{Datagrams, Outward};
 use crate::frames;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Neighbours, Question};
 use crate::routes::Route;
 use datapath::job::Outlet;
 
@@ -109,11 +109,11 @@ impl Sockets {
             }
             self.notify(app, slot);
         }
-        let room = self.post.room_for_questions();
-        let unasked = sending.neighbours.forget_questions_beyond(room);
+        let (room, of) = self.post.room_for_questions();
+        let unasked = sending.neighbours.forget_questions_beyond(room, of);
         self.stats.next_hops_unasked += unasked as u64;
-        for (remote, user) in sending.neighbours.questions() {
-            self.post.say(SocketEvent::Unresolved { remote, user });
+        for Question { remote, user, is_answer } in sending.neighbours.questions() {
+            self.post.say(SocketEvent::Unresolved { remote, user, is_answer });
         }
         if let Some(due) = self.outbox.unresolved.next_deadline() {
             self.paced.wake_at(due);

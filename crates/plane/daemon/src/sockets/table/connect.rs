@@ -163,10 +163,10 @@ impl SocketTable {
         let uid = self.apps.get(pending.app).map_or(u32::MAX, |app| app.uid);
         match self.network.neighbours.reach(&pending.hop, (uid, Cause::Connect), now) {
             Reach::Known(next_hop) => self.open(&pending, next_hop),
-            Reach::Asked if now < pending.until => {
+            Reach::Asked | Reach::Unasked if now < pending.until => {
                 return Some(Pending { look_at: next_look(now, pending.until), ..pending });
             }
-            Reach::Asked | Reach::Unreachable => {
+            Reach::Asked | Reach::Unasked | Reach::Unreachable => {
                 self.claimed.holds.finish(pending.key(), now);
                 if let Some(app) = self.apps.get(pending.app) {
                     app.fail(pending.slot, UNREACHABLE);

@@ -11,6 +11,7 @@ use super::super::app::App;
 use super::super::endings::{Nameless, Suspects};
 use super::super::interfaces::Moved;
 use super::super::names::SlotKey;
+use super::super::reach::Cause;
 use super::super::records::{Record, What};
 use super::SocketTable;
 use crate::apps::Claims;
@@ -129,7 +130,10 @@ impl SocketTable {
                         now,
                     );
                 }
-                SocketEvent::Unresolved { remote, user } => self.resolve(remote, user, now),
+                SocketEvent::Unresolved { remote, user, is_answer } => {
+                    let cause = if is_answer { Cause::Answer } else { Cause::Send };
+                    self.resolve(remote, (user, cause), now);
+                }
             }
         }
         for error in self.table_config.command_queue.take_for_kernel() {

@@ -4,6 +4,7 @@
 mod closed_datagrams;
 mod connected_elsewhere;
 mod fixture;
+mod next_hops;
 mod processes;
 
 use std::net::SocketAddr;

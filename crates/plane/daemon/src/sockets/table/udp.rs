@@ -260,45 +260,79 @@ impl SocketTable {
     }
 
     /// Datagrams wait for the next hop of an address.
-    pub(super) fn resolve(&mut self, remote: IpAddr, user: u32, now: Nanos) {
-        if self.waiting.has_datagrams_to(remote) {
-            return;
+    pub(super) fn resolve(&mut self, remote: IpAddr, whose: (u32, Cause), now: Nanos) {
+        if let Some(answer) = self.seek(remote, whose, now) {
+            self.table_config.command_queue.command(&answer);
         }
-        if !self.waiting.has_room(user) {
-            self.table_config.counters.count(AttachServerEvent::NextHopShareUsedUp);
-            return;
+    }
+
+    /// What workers are told about the next hop of an address now. None: nothing before it has
+    /// answered.
+    pub(super) fn seek(
+        &mut self,
+        remote: IpAddr,
+        whose: (u32, Cause),
+        now: Nanos,
+    ) -> Option<Command> {
+        let (_, cause) = whose;
+        if self.waiting.has_datagrams_to(remote, cause) {
+            return None;
         }
-        match self.network.neighbours.find(remote, None) {
-            Whither::Out(hop) => {
-                let until = now + REACH_MAX;
-                let look_at = now;
-                self.waiting.add_datagrams(Unresolved { remote, user, hop, look_at, until });
-                self.tend_unresolved(now);
+        let hop = match self.network.neighbours.find_within(remote, whose, now) {
+            Some(Whither::Out(hop)) => hop,
+            Some(_) => return Some(Command::Resolved { remote, next_hop: None }),
+            None => return self.note_unasked(remote, cause),
+        };
+        // Before anything waits: strangers take up places for what is behind a router, too, and
+        // that one is known.
+        match self.network.neighbours.reach(&hop, whose, now) {
+            Reach::Known(next_hop) => {
+                let next_hop = Some((next_hop, hop.source));
+                Some(Command::Resolved { remote, next_hop })
             }
-            _ => self
-                .table_config
-                .command_queue
-                .command(&Command::Resolved { remote, next_hop: None }),
+            Reach::Unreachable => Some(Command::Resolved { remote, next_hop: None }),
+            Reach::Asked | Reach::Unasked if !self.waiting.has_room(whose) => {
+                self.note_unasked(remote, cause)
+            }
+            Reach::Asked | Reach::Unasked => {
+                let until = now + REACH_MAX;
+                let look_at = next_look(now, until);
+                self.waiting.add_datagrams(Unresolved { remote, whose, hop, look_at, until });
+                None
+            }
         }
+    }
+
+    /// Nobody looks for a next hop: what workers are told of it. For an answer they have a way, and
+    /// there may be as many of them as a stranger likes.
+    fn note_unasked(&self, remote: IpAddr, cause: Cause) -> Option<Command> {
+        self.table_config.counters.count(AttachServerEvent::NextHopShareUsedUp);
+        (cause != Cause::Answer).then_some(Command::Unasked { remote })
     }
 
     /// Looks again for next hops of datagrams.
     pub(super) fn tend_unresolved(&mut self, now: Nanos) {
-        for mut one in self.waiting.take_due_datagrams(now) {
-            let whose = (one.user, Cause::Datagram);
-            let next_hop = match self.network.neighbours.reach(&one.hop, whose, now) {
-                Reach::Known(next_hop) => Some((next_hop, one.hop.source)),
-                Reach::Asked if now < one.until => {
-                    one.look_at = next_look(now, one.until);
-                    self.waiting.add_datagrams(one);
-                    continue;
-                }
-                Reach::Asked | Reach::Unreachable => None,
-            };
-            self.table_config
-                .command_queue
-                .command(&Command::Resolved { remote: one.remote, next_hop });
+        for one in self.waiting.take_due_datagrams(now) {
+            if let Some(answer) = self.look_again(one, now) {
+                self.table_config.command_queue.command(&answer);
+            }
         }
+    }
+
+    /// The same for one of them: what workers are told about it now.
+    pub(super) fn look_again(&mut self, one: Unresolved, now: Nanos) -> Option<Command> {
+        let remote = one.remote;
+        let next_hop = match self.network.neighbours.reach(&one.hop, one.whose, now) {
+            Reach::Known(next_hop) => Some((next_hop, one.hop.source)),
+            Reach::Asked | Reach::Unasked if now < one.until => {
+                let look_at = next_look(now, one.until);
+                self.waiting.add_datagrams(Unresolved { look_at, ..one });
+                return None;
+            }
+            Reach::Unasked => return self.note_unasked(remote, one.whose.1),
+            Reach::Asked | Reach::Unreachable => None,
+        };
+        Some(Command::Resolved { remote, next_hop })
     }
 }
 

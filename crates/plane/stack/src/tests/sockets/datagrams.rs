@@ -63,7 +63,7 @@ fn datagrams_that_nobody_reads_are_dropped_and_counted_and_a_way_is_asked_for() 
     let remote = "10.9.9.9:53".parse().expect("an address");
     let record = Record { payload: 2, remote: Some(remote), ..Record::default() };
     app.write(slot, &[&record.encode()[..], b"hi\0\0\0\0\0\0"].concat());
-    let unresolved = SocketEvent::Unresolved { remote: remote.ip(), user: 1000 };
+    let unresolved = SocketEvent::Unresolved { remote: remote.ip(), user: 1000, is_answer: false };
     bench.turns(3);
     assert!(app.events().contains(&unresolved));
     let next_hop = NextHop {

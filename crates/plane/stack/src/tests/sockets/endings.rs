@@ -98,7 +98,7 @@ fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_onc
         bench.turn_of_data_path();
     }
     let remote = "10.9.9.9".parse().expect("an address");
-    assert_eq!(app.events(), [SocketEvent::Unresolved { remote, user: 1000 }]);
+    assert_eq!(app.events(), [SocketEvent::Unresolved { remote, user: 1000, is_answer: false }]);
     let local = "10.0.0.2".parse().expect("an address");
     app.command_queue.command(&Command::Resolved { remote, next_hop: Some((next_hop(), local)) });
     let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
