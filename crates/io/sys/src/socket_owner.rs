@@ -117,19 +117,49 @@ pub fn each_connected(
     transport: Transport,
     ports: RangeInclusive<u16>,
     at_most: Nanos,
+    each: impl FnMut(SocketAddr, Owner),
+) -> Result<bool, SysError> {
+    /// Bits by include/net/tcp_states.h: all but TIME-WAIT, CLOSE, LISTEN and NEW_SYN_RECV. A
+    /// connected UDP socket is ESTABLISHED.
+    const WITH_PEER: u32 = 0xb3e;
+    each_in(WITH_PEER, transport, ports, at_most, each)
+}
+
+/// The same of every socket to which anybody may send: one that listens, or a UDP socket with a
+/// port and without a peer.
+///
+/// # Errors
+/// The same.
+pub fn each_open(
+    transport: Transport,
+    at_most: Nanos,
+    each: impl FnMut(SocketAddr, Owner),
+) -> Result<bool, SysError> {
+    /// A UDP socket without a peer is TCP_CLOSE.
+    const CLOSE: u32 = 1 << 7;
+    const LISTEN: u32 = 1 << 10;
+    let states = match transport {
+        Transport::Tcp => LISTEN,
+        Transport::Udp => CLOSE,
+    };
+    each_in(states, transport, 0..=u16::MAX, at_most, each)
+}
+
+fn each_in(
+    states: u32,
+    transport: Transport,
+    ports: RangeInclusive<u16>,
+    at_most: Nanos,
     mut each: impl FnMut(SocketAddr, Owner),
 ) -> Result<bool, SysError> {
     /// INET_DIAG_REQ_BYTECODE of linux/inet_diag.h.
     const FILTER: u16 = 1;
-    /// Bits by include/net/tcp_states.h: all but TIME-WAIT, CLOSE, LISTEN and NEW_SYN_RECV. A
-    /// connected UDP socket is ESTABLISHED.
-    const WITH_PEER: u32 = 0xb3e;
     // The kernel has nobody who answers for both families at once.
     for family in [libc::AF_INET, libc::AF_INET6] {
         // struct inet_diag_req_v2: family, protocol, no extensions, states; any ports, addresses,
         // interface and cookie.
         let mut fixed = vec![family as u8, transport as u8, 0, 0];
-        fixed.extend(WITH_PEER.to_ne_bytes());
+        fixed.extend(states.to_ne_bytes());
         fixed.resize(56, 0);
         let request = Request::new(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &fixed);
         let request = match ports == (0..=u16::MAX) {
@@ -147,7 +177,7 @@ pub fn each_connected(
         });
         let told = told.map_err(|errno| {
             let advice = "the kernel may lack CONFIG_INET_DIAG";
-            SysError::new("ask which sockets are connected", errno, advice)
+            SysError::new("ask which sockets there are", errno, advice)
         })?;
         if !told {
             return Ok(false);

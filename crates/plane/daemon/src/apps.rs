@@ -5,6 +5,7 @@
 //! here and who was.
 
 mod admission;
+mod alone;
 mod arrival;
 mod attach_server;
 mod attached_apps;
@@ -22,7 +23,7 @@ mod strangers;
 pub(crate) use arrival::{Arrival, Facts, Terms};
 pub(crate) use attach_server::AttachServer;
 pub(crate) use attached_apps::{AttachedApp, AttachedApps, Departed};
-pub(crate) use claims::Claims;
+pub(crate) use claims::{Claims, overlap};
 pub(crate) use notices::{Notice, Notices, TraceAsk};
 pub(crate) use rules::{RuleError, Rules};
 pub(crate) use socket_file::MODE as SOCKET_MODE;

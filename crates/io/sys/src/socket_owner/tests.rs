@@ -225,3 +225,24 @@ fn more_sockets_than_can_be_told_in_time_are_told_in_part() {
         assert_eq!(told, Ok(true));
     });
 }
+
+#[test]
+fn sockets_to_which_anybody_may_send_are_told_and_no_others() {
+    in_namespace(|| {
+        let _connected = connect(3, |_| 5000);
+        let _bound = UdpSocket::bind("127.0.0.1:5001").expect("nobody is here");
+        let listener = TcpListener::bind("[::]:8000").expect("nobody is here");
+        let client = TcpStream::connect("127.0.0.1:8000").expect("it listens");
+        let open = |transport| {
+            let mut open = Vec::new();
+            let told = each_open(transport, Nanos::FAR_FUTURE, |at, owner| {
+                open.push((at, owner.uid, owner.is_listener));
+            });
+            assert_eq!(told, Ok(true));
+            open
+        };
+        assert_eq!(open(Transport::Udp), [(at("127.0.0.1", 5001), 0, false)]);
+        assert_eq!(open(Transport::Tcp), [(at("::", 8000), 0, true)]);
+        drop((listener, client));
+    });
+}

@@ -347,16 +347,14 @@ impl AttachServer {
     /// Whether an application of a user may have the packets for `destination`, which no other
     /// application has: neither what programs' sockets are served there, nor what is another user's
     /// at the kernel. What the loop serves it refuses itself.
-    fn check_free(&self, destination: Destination, name: &str, uid: u32) -> Result<(), String> {
-        if self.claims.has_shared(destination) {
-            return Err(format!(
-                "sockets of programs are served at {name} (`calisto sockets` lists them)"
-            ));
+    fn check_free(&mut self, destination: Destination, name: &str, uid: u32) -> Result<(), String> {
+        if let Some(what) = self.served_at(destination) {
+            return Err(format!("{what} at {name} (`calisto sockets` lists them)"));
         }
-        let socket_table = self.socket_table.as_ref();
-        match socket_table.and_then(|table| table.owner_other_than(destination, uid)) {
+        let socket_table = self.socket_table.as_mut();
+        match socket_table.and_then(|table| table.others_at(destination, uid)) {
             None => Ok(()),
-            Some(other) => Err(format!("user {other} has a socket of the kernel at {name}")),
+            Some(others) => Err(format!("{others} at {name}")),
         }
     }
 

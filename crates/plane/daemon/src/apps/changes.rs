@@ -12,10 +12,9 @@ impl AttachServer {
     /// Takes from the kernel what these listeners want: all of it or nothing.
     pub(super) fn claim(&mut self, come: &[Listener]) -> Result<(), String> {
         for (at, listener) in come.iter().enumerate() {
-            let is_shared = self.claims.has_shared(destination(listener));
-            let claimed = match is_shared {
-                true => Err(format!("sockets of programs are served at {listener}")),
-                false => self.claims.add_alone(destination(listener)).map_err(|e| e.to_string()),
+            let claimed = match self.served_at(destination(listener)) {
+                Some(what) => Err(format!("{what} at {listener} (`calisto sockets` lists them)")),
+                None => self.claims.add_alone(destination(listener)).map_err(|e| e.to_string()),
             };
             if let Err(error) = claimed {
                 come[..at].iter().for_each(|one| self.claims.remove(destination(one)));

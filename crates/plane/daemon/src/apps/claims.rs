@@ -174,7 +174,7 @@ impl Claims {
 }
 
 /// Whether packets may be for both.
-fn overlap(one: &Destination, other: &Destination) -> bool {
+pub(crate) fn overlap(one: &Destination, other: &Destination) -> bool {
     fn fit<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
         one.is_none() || other.is_none() || one == other
     }

@@ -178,6 +178,8 @@ impl AttachServer {
     pub(super) fn tend_sockets(&mut self) {
         let Some(socket_table) = &mut self.socket_table else { return };
         socket_table.tend(&mut self.claims, clock::now());
+        self.give_back_lost();
+        let Some(socket_table) = &mut self.socket_table else { return };
         if socket_table.is_guarded_anew(clock::now()) {
             self.clients.iter_mut().for_each(|client| client.guard(socket_table.guardian()));
         }

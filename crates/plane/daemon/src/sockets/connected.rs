@@ -157,14 +157,26 @@ impl Connected {
         port: u16,
         addresses: &[IpAddr],
     ) -> bool {
-        let is_others = |address: &IpAddr| {
-            let all = self.sockets.range((port, *address, 0)..=(port, *address, u32::MAX));
-            let mut all = all.map(|((.., owner), cookie)| (*owner, *cookie));
-            all.any(|(owner, cookie)| {
-                owner != uid && !holder.shares_with(owner) && cookie != Some(holder.cookie())
-            })
-        };
-        addresses.iter().any(is_others)
+        self.has_any(port, addresses, |owner, cookie| {
+            owner != uid && !holder.shares_with(owner) && cookie != Some(holder.cookie())
+        })
+    }
+
+    /// Whether another user than `uid` had a socket at one of these addresses.
+    pub(super) fn has_other_users(&self, uid: u32, port: u16, addresses: &[IpAddr]) -> bool {
+        self.has_any(port, addresses, |owner, _| owner != uid)
+    }
+
+    fn has_any(
+        &self,
+        port: u16,
+        addresses: &[IpAddr],
+        is_it: impl Fn(u32, Option<u64>) -> bool,
+    ) -> bool {
+        addresses.iter().any(|address| {
+            let mut all = self.sockets.range((port, *address, 0)..=(port, *address, u32::MAX));
+            all.any(|((.., owner), cookie)| is_it(*owner, *cookie))
+        })
     }
 }
 

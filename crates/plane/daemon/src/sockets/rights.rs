@@ -83,13 +83,47 @@ pub(super) struct Rights {
     /// The next check begins behind it.
     last: Option<SlotKey>,
     look_at: Nanos,
+    pub(super) alone: Alone,
+}
+
+/// What is one application's alone, in packet mode, and checked as well.
+#[derive(Debug)]
+pub(super) struct Alone {
+    /// UDP ports among it.
+    pub(super) ports: BTreeSet<u16>,
+    /// The next check begins with that one of them.
+    pub(super) next: usize,
+    /// When it is due, if there is any.
+    pub(super) look_at: Nanos,
+}
+
+impl Alone {
+    /// Whether a check is due; if so the next one is due a while later.
+    pub(super) fn is_due(&mut self, has_any: bool, now: Nanos) -> bool {
+        if !has_any {
+            *self = Self::default();
+            return false;
+        }
+        let is_due = self.look_at == Nanos::FAR_FUTURE || now >= self.look_at;
+        if is_due {
+            self.look_at = now + CHECK_EVERY;
+        }
+        is_due
+    }
+}
+
+impl Default for Alone {
+    fn default() -> Self {
+        Self { ports: BTreeSet::new(), next: 0, look_at: Nanos::FAR_FUTURE }
+    }
 }
 
 impl Rights {
     pub(super) fn new(interfaces: impl IntoIterator<Item = u32>) -> Self {
         let interfaces: BTreeSet<u32> = interfaces.into_iter().collect();
         let interfaces = interfaces.into_iter().collect();
-        Self { interfaces, watched: BTreeSet::new(), last: None, look_at: Nanos::ZERO }
+        let (watched, alone) = (BTreeSet::new(), Alone::default());
+        Self { interfaces, watched, last: None, look_at: Nanos::ZERO, alone }
     }
 
     /// From now on the right of the socket at `place` is checked.
@@ -99,6 +133,10 @@ impl Rights {
 
     /// When the next check is due.
     pub(super) fn next_deadline(&self) -> Nanos {
+        self.next_check().min(self.alone.look_at)
+    }
+
+    fn next_check(&self) -> Nanos {
         if self.watched.is_empty() { Nanos::FAR_FUTURE } else { self.look_at }
     }
 
@@ -150,7 +188,7 @@ impl Rights {
 
     /// Whether a check is due; if so the next one is due a while later.
     pub(super) fn is_due(&mut self, now: Nanos) -> bool {
-        let is_due = now >= self.next_deadline();
+        let is_due = now >= self.next_check();
         if is_due {
             self.look_at = now + CHECK_EVERY;
         }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use base::{Nanos, RegionId, SlotId};
-use port::xdp::Protocol;
+use port::xdp::{Destination, Protocol};
 use stack::{AppSockets, Command};
 
 use super::super::guards::destination;
 use super::super::lingering::Retired;
-use super::super::records::Listener;
+use super::super::names::SlotKey;
+use super::super::records::{Listener, What};
 use super::SocketTable;
+use crate::apps::overlap;
 use crate::attach_server_counters::AttachServerEvent;
 
 impl SocketTable {
@@ -25,6 +27,24 @@ impl SocketTable {
         let twice = self.claimed.lingering.add(streams, uid, slot, listener, now);
         let twice = twice.into_iter().map(|address| destination(Protocol::Tcp, address));
         self.claimed.released.extend(twice);
+    }
+
+    /// What sockets of programs have at a destination that is theirs: as the beginning of a
+    /// sentence.
+    pub(crate) fn served_at(&self, destination: Destination) -> &'static str {
+        let is_there = |at: Destination| overlap(&at, &destination);
+        let is_open = |place: SlotKey| match self.records.get(place).map(|record| &record.what) {
+            Some(What::Listener(listener)) => {
+                let addresses = listener.addresses.iter();
+                addresses.map(|at| self::destination(Protocol::Tcp, *at)).any(is_there)
+            }
+            Some(What::Datagram(bound)) => bound.destinations.iter().copied().any(is_there),
+            _ => false,
+        };
+        match self.claimed.rights.watched().any(is_open) {
+            true => "sockets of programs are served",
+            false => "connections are still served that came to a listener of a program",
+        }
     }
 
     /// Takes back what workers have let go of.

@@ -1,12 +1,14 @@
 //! Whether sockets that are served still have the right to their ports.
 
+mod alone;
+
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use base::Nanos;
 use datapath::DetachReason;
-use port::xdp::{Destination, Ours, Protocol};
+use port::xdp::Ours;
 use sys::socket_owner::{self, Owner, Transport};
 use sys::{SysError, clock};
 
@@ -62,7 +64,9 @@ impl SocketTable {
             }
             _ => Vec::new(),
         };
-        let served: BTreeSet<u16> = self.claimed.rights.watched().flat_map(ports_of).collect();
+        let served = self.claimed.rights.watched().flat_map(ports_of);
+        let served: BTreeSet<u16> =
+            served.chain(self.claimed.rights.alone.ports.iter().copied()).collect();
         if served.is_empty() {
             return;
         }
@@ -116,8 +120,9 @@ impl SocketTable {
         if left == Nanos::ZERO {
             return false;
         }
+        let had = clock::of_thread();
         let found = self.connected_at(Transport::Udp, port..=port, left);
-        self.waiting.wait_budget.note(uid, clock::now().since(begun));
+        self.waiting.wait_budget.note(uid, clock::of_thread().since(had));
         let Ok(Some(found)) = found else { return false };
         self.claimed.connected.replace(&(port..=port), found);
         true
@@ -210,27 +215,6 @@ impl SocketTable {
             self.table_config.counters.count(AttachServerEvent::ClaimShareUsedUp);
         }
         has_room
-    }
-
-    /// Another user than `uid` who has a listener or a UDP socket at the kernel that gets what
-    /// comes to `destination` by our interfaces. Of all ports nothing is asked.
-    pub(crate) fn owner_other_than(&self, destination: Destination, uid: u32) -> Option<u32> {
-        let port = destination.port?;
-        let transport = match destination.protocol {
-            Protocol::Tcp => Transport::Tcp,
-            Protocol::Udp => Transport::Udp,
-        };
-        let own = self.network.neighbours.addresses();
-        let addresses = match &destination.address {
-            Some(address) => std::slice::from_ref(address),
-            None => own,
-        };
-        let owners = addresses.iter().flat_map(|address| {
-            self.claimed.rights.owners(transport, SocketAddr::new(*address, port))
-        });
-        let is_anothers =
-            |owner: &Owner| owner.uid != uid && (owner.is_listener || transport == Transport::Udp);
-        owners.filter(is_anothers).map(|owner| owner.uid).next()
     }
 
     /// Whether another user than `uid` has an address in the kernel, whose socket is none that is

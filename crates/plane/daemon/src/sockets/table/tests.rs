@@ -5,6 +5,7 @@ mod closed_datagrams;
 mod connected_elsewhere;
 mod fixture;
 mod next_hops;
+mod packet_mode;
 mod processes;
 
 use std::net::SocketAddr;

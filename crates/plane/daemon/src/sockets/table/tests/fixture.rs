@@ -134,3 +134,27 @@ pub(super) fn listener() -> (TcpListener, SocketAddr) {
     let address = listener.local_addr().expect("it is bound");
     (listener, address)
 }
+
+/// Runs `ip` with these words.
+pub(super) fn ip(words: &str) {
+    let output = std::process::Command::new("ip").args(words.split(' ')).output();
+    let output = output.expect("iproute2 is there");
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs `work` in a network namespace of its own, where loopback is up.
+pub(super) fn in_namespace(name: &str, work: impl FnOnce() + Send + 'static) {
+    let name = format!("{name}-{}", std::process::id());
+    ip(&format!("netns add {name}"));
+    let inside = {
+        let name = name.clone();
+        move || {
+            sys::netns::enter(&name).expect("it was made");
+            ip("link set lo up");
+            work();
+        }
+    };
+    let ended = std::thread::spawn(inside).join();
+    ip(&format!("netns del {name}"));
+    ended.expect("no assertion failed");
+}

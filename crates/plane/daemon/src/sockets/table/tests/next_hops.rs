@@ -1,7 +1,6 @@
 //! Next hops of datagrams, of which programs choose some and strangers others.
 
 use std::net::IpAddr;
-use std::process::Command as Process;
 
 use base::{Nanos, PortId};
 use stack::Command;
@@ -10,43 +9,27 @@ use sys::clock;
 use super::super::super::reach::{Cause, REACH_MAX};
 use super::super::super::routes::{Link, Whither};
 use super::super::super::waiting::Unresolved;
-use super::fixture::Fixture;
+use super::fixture::{Fixture, in_namespace, ip};
 
 const USER: u32 = 1000;
-
-/// Runs `ip` with these words.
-fn ip(words: &str) {
-    let output = Process::new("ip").args(words.split(' ')).output().expect("iproute2 is there");
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// A socket table in a network namespace of its own, with a port on 10.0.0.2/24 and a router at
 /// 10.0.0.1, whose link address the kernel has if it `is_known`. Nobody else answers.
 fn with_router(name: &str, is_known: bool, work: impl FnOnce(Fixture) + Send + 'static) {
-    let name = format!("{name}{}", std::process::id());
-    let inside = {
-        let name = name.clone();
-        move || {
-            ip(&format!("netns add {name}"));
-            sys::netns::enter(&name).expect("it was made");
-            ip("link set lo up");
-            // The other end is there, and silent.
-            ip("link add veth0 type veth peer name veth1");
-            ip("addr add 10.0.0.2/24 dev veth0");
-            ip("link set veth0 up");
-            ip("link set veth1 up");
-            ip("route add default via 10.0.0.1");
-            if is_known {
-                ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev veth0");
-            }
-            let interface = sys::interface::index_of("veth0").expect("it was made");
-            let link = Link { interface, port: PortId(0), mac: [2; 6] };
-            work(Fixture::with_links("", vec![link]));
+    in_namespace(name, move || {
+        // The other end is there, and silent.
+        ip("link add veth0 type veth peer name veth1");
+        ip("addr add 10.0.0.2/24 dev veth0");
+        ip("link set veth0 up");
+        ip("link set veth1 up");
+        ip("route add default via 10.0.0.1");
+        if is_known {
+            ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev veth0");
         }
-    };
-    let ended = std::thread::spawn(inside).join();
-    ip(&format!("netns del {name}"));
-    ended.expect("no assertion failed");
+        let interface = sys::interface::index_of("veth0").expect("it was made");
+        let link = Link { interface, port: PortId(0), mac: [2; 6] };
+        work(Fixture::with_links("", vec![link]));
+    });
 }
 
 fn invented(at: u32) -> IpAddr {
