@@ -119,6 +119,8 @@ enum Kernel {
     Named(Nanos),
     /// The same, and something has come by that one since. Who sends there has it asked.
     Doubted(Route),
+    /// The same, before its routes have changed. Who sends there has it asked.
+    Outdated,
 }
 
 /// A question that got no answer for this long, or a negative one, may be asked again; and about a
@@ -146,7 +148,7 @@ impl Neighbours {
                 Kernel::Named(at) if known.also != Some(route) && now >= at + ASK_EVERY => {
                     known.kernel = Kernel::Doubted(route);
                 }
-                Kernel::Unasked | Kernel::Named(_) | Kernel::Doubted(_) => {}
+                Kernel::Unasked | Kernel::Named(_) | Kernel::Doubted(_) | Kernel::Outdated => {}
             },
             // A next hop without an answer has no route; one that is being asked for will have one
             // soon.
@@ -177,7 +179,7 @@ impl Neighbours {
                     Kernel::Unasked => Some(known.route).filter(|other| *other != route),
                     _ if known.route != route => None,
                     Kernel::Doubted(other) => Some(other),
-                    Kernel::Named(_) => known.also,
+                    Kernel::Named(_) | Kernel::Outdated => known.also,
                 });
                 let kernel = Kernel::Named(now);
                 self.insert(remote, Known { route, local, heard_at: now, kernel, also, wanter });
@@ -189,6 +191,15 @@ impl Neighbours {
                 }
                 let wanter = self.forget_asked(remote).unwrap_or(NOBODY);
                 self.note_asked(remote, wanter, now + ASK_EVERY);
+            }
+        }
+    }
+
+    /// The kernel's routes have changed: what it has named is used until it was asked again.
+    pub(crate) fn outdate(&mut self) {
+        for known in self.known.values_mut() {
+            if let Kernel::Named(_) = known.kernel {
+                known.kernel = Kernel::Outdated;
             }
         }
     }
@@ -303,7 +314,7 @@ impl Neighbours {
             Some((Kernel::Named(_), known)) if now.since(known.heard_at) <= FRESH_FOR => {
                 return found;
             }
-            Some((Kernel::Named(_), known)) => known.wanter.is_answer,
+            Some((Kernel::Named(_) | Kernel::Outdated, known)) => known.wanter.is_answer,
             // What a stranger has sent, or whoever says so.
             Some((Kernel::Unasked | Kernel::Doubted(_), _)) => true,
             None => false,

@@ -67,7 +67,8 @@ pub enum Command {
         /// The address.
         remote: std::net::IpAddr,
     },
-    /// Where first packets may come from, from now on; none: anywhere.
+    /// Routes have changed: where first packets may come from, from now on; none: anywhere. Next
+    /// hops of datagrams are asked for again.
     Sources(Option<Arc<Sources>>),
     /// What each port's interface is now. Programs are told its number with their datagrams; what
     /// left with the link address before leaves with the present one.

@@ -251,3 +251,30 @@ fn a_question_that_the_slow_side_had_no_room_for_is_asked_again_soon() {
     assert_eq!(asks(5099, false), 0);
     assert_eq!(asks(5100, false), 1);
 }
+
+#[test]
+fn after_a_change_of_routes_each_way_is_used_and_asked_for_once_and_given_up_if_there_is_none() {
+    let mut neighbours = Neighbours::default();
+    let [remote, local] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().expect("an address"));
+    let next_hop = NextHop { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
+    let route = Route::of_next_hop(&next_hop).expect("a short header");
+    let now = Nanos::from_secs(1);
+    let ask = |neighbours: &mut Neighbours| {
+        let is_found = neighbours.find(remote, local, 7, now).is_some();
+        (is_found, neighbours.questions().map(|asked| asked.is_answer).collect::<Vec<_>>())
+    };
+    assert_eq!(ask(&mut neighbours), (false, vec![false]));
+    neighbours.set(remote, Some((&next_hop, local)), now);
+    assert_eq!(ask(&mut neighbours), (true, vec![]));
+    neighbours.outdate();
+    // Nothing that comes says what the kernel's routes are.
+    neighbours.learn(remote, local, route, 7, now);
+    assert_eq!(ask(&mut neighbours), (true, vec![false]));
+    assert_eq!(ask(&mut neighbours), (true, vec![]));
+    neighbours.set(remote, Some((&next_hop, local)), now);
+    assert_eq!(ask(&mut neighbours), (true, vec![]));
+    neighbours.outdate();
+    assert_eq!(ask(&mut neighbours), (true, vec![false]));
+    neighbours.set(remote, None, now);
+    assert_eq!(ask(&mut neighbours), (false, vec![]));
+}

@@ -77,7 +77,10 @@ impl Sockets {
             }
             Command::Bind(socket) => self.bind(socket),
             Command::Evict(eviction) => self.evict(&eviction, engine, now),
-            Command::Sources(sources) => self.sources = sources,
+            Command::Sources(sources) => {
+                self.sources = sources;
+                neighbours.outdate();
+            }
             Command::Interfaces(interfaces) => {
                 neighbours.readdress(&interfaces);
                 self.datagrams.set_interfaces(interfaces);

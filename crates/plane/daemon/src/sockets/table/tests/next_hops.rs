@@ -121,3 +121,20 @@ fn a_destination_that_nobody_had_looked_for_is_not_said_to_be_out_of_reach() {
         assert!(matches!(told, Some(Command::Unasked { remote }) if remote == invented(1)));
     });
 }
+
+#[test]
+fn a_destination_that_a_route_drops_has_no_next_hop_from_then_on() {
+    with_router("hop-e", true, |mut place| {
+        let table = &mut place.socket_table;
+        let (now, whose) = (clock::now(), (USER, Cause::Send));
+        assert!(is_found(table.seek(invented(1), whose, now)));
+        ip("route add blackhole 12.0.0.0/8");
+        // Workers hear of it, and ask again.
+        assert!(table.network.neighbours.hear().routes);
+        let told = table.seek(invented(1), whose, now);
+        assert!(matches!(told, Some(Command::Resolved { next_hop: None, .. })), "{told:?}");
+        ip("route del blackhole 12.0.0.0/8");
+        table.network.neighbours.hear();
+        assert!(is_found(table.seek(invented(1), whose, now)));
+    });
+}

@@ -2,13 +2,14 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
+use attach::Call;
 use base::{Nanos, PortId};
 use port::xdp::{Destination, Protocol};
 use sys::clock;
 
 use super::super::super::guards::destination;
 use super::super::super::routes::Link;
-use super::fixture::{Fixture, in_namespace};
+use super::fixture::{Fixture, in_namespace, slot};
 
 /// The user of the application. All sockets here are root's.
 const USER: u32 = 1000;
@@ -93,5 +94,24 @@ fn packet_mode_takes_neither_a_port_nor_all_where_another_user_has_connections_o
         assert_eq!(others(Protocol::Tcp, Some(8000), USER), connected);
         assert_eq!(others(Protocol::Tcp, None, USER), connected);
         drop(accepted);
+    });
+}
+
+#[test]
+fn who_is_refused_a_port_hears_whether_a_listener_is_served_there_or_what_it_has_left() {
+    in_namespace("alone-c", || {
+        let mut place = on_loopback();
+        let (mut process, _) = place.attach("server").expect("anybody may");
+        let listener = TcpListener::bind(at(8000)).expect("nobody is here");
+        slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listener)));
+        let wanted = destination(Protocol::Tcp, at(8000));
+        assert!(place.claims.has_shared(wanted));
+        let served = "sockets of programs are served";
+        assert_eq!(place.socket_table.served_at(wanted), served);
+        let every = Destination { address: None, port: None, ..wanted };
+        assert_eq!(place.socket_table.served_at(every), served);
+        drop(listener);
+        let left = "connections are still served that came to a listener of a program";
+        place.wait_until(|socket_table| socket_table.served_at(wanted) == left);
     });
 }
