@@ -30,7 +30,8 @@ pub enum Calls {
     Ports,
     /// Taking connections and descriptors from a listening socket that it has.
     Accepting,
-    /// Memory and pipes that are shared with a program: memfd_create(2), pipe2(2), pidfd_open(2).
+    /// Memory and wakers that are shared with a program: memfd_create(2), socketpair(2) of UNIX,
+    /// pidfd_open(2).
     Sharing,
     /// Descriptors of other processes: pidfd_getfd(2).
     Descriptors,
@@ -106,14 +107,7 @@ impl Calls {
             Self::Sockets => return sockets(),
             Self::Ports => return ports(),
             Self::Accepting => &[libc::SYS_accept4],
-            Self::Sharing => &[
-                libc::SYS_fchown,
-                libc::SYS_memfd_create,
-                libc::SYS_ftruncate,
-                libc::SYS_fallocate,
-                libc::SYS_pipe2,
-                libc::SYS_pidfd_open,
-            ],
+            Self::Sharing => return sharing(),
             Self::Descriptors => &[libc::SYS_pidfd_open, libc::SYS_pidfd_getfd],
             Self::MapElements => {
                 const LOOKUP_UPDATE_DELETE_NEXT: [u64; 4] = [1, 2, 3, 4];
@@ -236,6 +230,19 @@ fn basic() -> Vec<Entry> {
     // abort(3) signals its own thread.
     let own = u64::from(std::process::id());
     entries.push(only(libc::SYS_tgkill, 0, own));
+    entries
+}
+
+fn sharing() -> Vec<Entry> {
+    let calls = [
+        libc::SYS_fchown,
+        libc::SYS_memfd_create,
+        libc::SYS_ftruncate,
+        libc::SYS_fallocate,
+        libc::SYS_pidfd_open,
+    ];
+    let mut entries: Vec<Entry> = calls.map(any).into();
+    entries.push(only(libc::SYS_socketpair, 0, libc::AF_UNIX as u64));
     entries
 }
 

@@ -27,6 +27,9 @@ pub mod eventfd;
 pub mod freezer;
 /// Sleep until a word changes.
 pub mod futex;
+/// Memory whose pages never come.
+#[cfg(any(test, feature = "thief"))]
+pub mod held_memory;
 /// What the kernel knows of its network interfaces, and how to change it.
 pub mod interface;
 /// Which CPUs an interrupt goes to.
@@ -114,6 +117,8 @@ pub mod traffic_filters;
 pub mod unix_socket;
 /// Users by their names.
 pub mod users;
+/// Wake a sleeper in a process that need not be trusted.
+pub mod waker;
 /// Files that are written whole or not at all.
 pub mod whole_file;
 pub mod xfrm;

@@ -3,7 +3,7 @@
 //!
 //! The daemon starts it before it has a thread, and passes it copies of descriptors: of the memory
 //! of programs and of the records of their connections, of its ends of their connections to it, of
-//! the pipes by which they are woken, and of what keeps the interfaces' programs and queues. As
+//! what wakes them, and of what keeps the interfaces' programs and queues. As
 //! long as somebody has those, nobody notices that the daemon is gone: the kernel answers no
 //! segment of a connection that it does not know, and programs wait. It hears nobody but the
 //! daemon, and looks at nothing before that is dead.

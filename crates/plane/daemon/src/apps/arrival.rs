@@ -17,10 +17,11 @@ use datapath::{
 use policy::cores::Class;
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
-use rustix::pipe::PipeFlags;
 use shm::packets::{PacketServer, PacketSizes};
+use sys::SysError;
 use sys::eventfd::EventFd;
 use sys::pidfd::PidFd;
+use sys::waker::Waker;
 
 use crate::apps::rules::Rule;
 use crate::cores::Keeping;
@@ -310,14 +311,10 @@ fn shares_process_ids(pid: u32) -> bool {
     numbers.is_some_and(|numbers| numbers.split_whitespace().count() == 1)
 }
 
-/// A pipe whose writing end only the daemon has: unlike an eventfd's, its flags are out of the
-/// application's reach, so writing never blocks. Full means woken already.
-fn doorbell() -> rustix::io::Result<(OwnedFd, Wake)> {
-    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let wake: Wake = Arc::new(move || {
-        let _ = rustix::io::write(&writer, &[1]);
-    });
-    Ok((reader, wake))
+/// What wakes one of the application's workers, and that one's end: whoever wakes it never waits.
+fn doorbell() -> Result<(OwnedFd, Wake), SysError> {
+    let (sleeper, waker) = Waker::new()?;
+    Ok((sleeper, Arc::new(move || waker.ring())))
 }
 
 /// Why an application gets nothing, in a sentence for its user.

@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     App,
     /// A process of an application. Beside it: the daemon's end of its connection.
     Member,
-    /// Poller `number` of an application. Beside it: the pipe by which it is woken.
+    /// Poller `number` of an application. Beside it: what wakes it.
     Poller,
     /// An interface. Beside it: the maps of what is ours, of flows and of sockets, and its link.
     Interface,

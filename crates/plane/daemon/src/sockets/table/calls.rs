@@ -120,9 +120,9 @@ impl SocketTable {
                 self.descriptors.take(payer, 1);
                 Answer { reply: Reply::Poller { poller }, descriptors: vec![pipe] }
             }
-            Err(errno) => {
+            Err(error) => {
                 pollers.give_back(poller);
-                Answer::errno(errno)
+                Answer::errno(error.errno())
             }
         }
     }

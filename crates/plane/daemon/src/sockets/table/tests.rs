@@ -67,7 +67,7 @@ fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_wit
 }
 
 #[test]
-fn pollers_are_pipes_of_the_process_that_asked_and_end_with_it() {
+fn pollers_are_of_the_process_that_asked_and_end_with_it() {
     let mut place = Fixture::new("");
     let (mut process, join) = place.attach("one").expect("anybody may");
     let answer = place.call(&mut process, &Call::Poller, None);
