@@ -15,6 +15,7 @@ mod claims;
 mod client;
 mod entrances;
 mod notices;
+mod places;
 mod rules;
 mod socket_file;
 mod sockets;

@@ -1,6 +1,6 @@
 //! Questions to the loop from other threads, and its answers.
 
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, sync_channel};
 use std::time::Duration;
 
 use admin::{Command, ReplyBody, Request, Sample};
@@ -18,6 +18,10 @@ use crate::outside::Proposal;
 
 /// The loop answers within a turn; a client waits this long for a loop that is stuck.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// A client waits this long for an attach server that is stuck: it looks for open sockets for six
+/// seconds now and then, or gives connections to the kernel for five.
+const ATTACH_SERVER_ANSWER_MAX: Duration = Duration::from_secs(8);
 
 /// A question on its way to the loop.
 pub(crate) struct Ask {
@@ -170,6 +174,17 @@ impl Asks {
         answered
             .recv_timeout(ANSWER_MAX)
             .unwrap_or_else(|_| error("the daemon did not answer within 5 seconds"))
+    }
+
+    /// Whether the attach server answers, if there is one; waits for that.
+    pub(crate) fn is_attach_server_turning(&self) -> bool {
+        let Some(notices) = &self.notices else { return true };
+        let (answer, answered) = sync_channel(1);
+        notices.send(Notice::IsTurning(answer));
+        match answered.recv_timeout(ATTACH_SERVER_ANSWER_MAX) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+        }
     }
 
     /// Asks the attach server about requests that are traced.

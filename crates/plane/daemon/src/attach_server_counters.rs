@@ -50,6 +50,7 @@ events! {
     HandOverRefused "attach_hand_over_refused" "connections that the kernel refused to go on with";
     HandOverPort "attach_hand_over_port" "connections of other users than root at a port below 1024 on which their program does not listen itself: the kernel's socket would give it a right to that port";
     HandOverLocal "attach_hand_over_local" "connections between programs of this host, which the kernel cannot go on with";
+    DescriptorsSilent "attach_descriptors_silent" "times that a thread was left with a socket which its program keeps from being asked or closed, or that its user had no time left for that; a call is left to the kernel then";
 }
 
 /// All counts, since the start, and the memory of rings as it is.

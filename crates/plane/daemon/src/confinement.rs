@@ -5,6 +5,7 @@
 //! | event loop | BPF map elements, CPUs and signals of programs that share cores, reading /proc and /sys, the admin socket's file |
 //! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, which BPF programs control groups have, reading /proc, its socket's file |
 //! | workers, closers, log, signals | memory and the descriptors that they have |
+//! | asking what programs have passed | options and addresses of these sockets, sockets in their place, guards of their ports |
 //! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back; BPF map elements, for link addresses that change |
 //! | log, to the journal | the same, and messages |
 //! | reload | reading the configuration's folder and /etc/passwd |
@@ -37,6 +38,7 @@ pub(crate) enum Role {
     AttachServer,
     Worker,
     Closer,
+    Aside,
     Ports,
     Admin,
     AdminClient,
@@ -72,7 +74,9 @@ pub(crate) fn enter(role: Role) -> Result<Option<Confined>, SysError> {
     let configuration = CONFIGURATION.get().map_or("/etc/calisto", String::as_str);
     let rights = match role {
         // Users may be named in it.
-        Role::Reload => &Rights { reads: &[configuration, "/etc/passwd"], ..role.rights() },
+        Role::Reload => {
+            &Rights { reads: &[configuration, "/etc/passwd", "/etc/subuid"], ..role.rights() }
+        }
         role => &Rights { replaces: role.replaces(&folders), ..role.rights() },
     };
     confine::enter(rights).map(Some)
@@ -147,6 +151,17 @@ impl Role {
             Self::Reload => Rights { calls: &[Files], ..Rights::NOTHING },
             Self::Service | Self::Journal => Rights { calls: &[Messages], ..Rights::NOTHING },
             Self::Closer | Self::Log => Rights::NOTHING,
+            Self::Aside => Rights {
+                // As who has it ask: for sockets in the place of a user's, and guards of its ports.
+                capabilities: &[
+                    Capability::Chown,
+                    Capability::NetAdmin,
+                    Capability::NetBindService,
+                ],
+                calls: &[Messages, Sharing, Sockets],
+                reaches_out: true,
+                ..Rights::NOTHING
+            },
             Self::Ports => Rights {
                 capabilities: &[
                     Capability::Bpf,

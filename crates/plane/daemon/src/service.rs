@@ -1,4 +1,5 @@
-//! What a service manager is told: that the daemon is ready, that its loop answers, that it ends.
+//! What a service manager is told: that the daemon is ready, that its loop and its attach server
+//! answer, that it ends.
 //!
 //! The protocol is sd_notify(3): datagrams of `KEY=VALUE` lines to the socket that `NOTIFY_SOCKET`
 //! names. The socket is connected at the start, because confined threads may make none.
@@ -14,6 +15,9 @@ use crate::ask::{Asks, Question};
 use crate::confinement::{self, Role};
 use crate::failure::Failure;
 use crate::log;
+
+/// Time until one that did not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The way to the service manager, if there is one.
 pub(crate) struct Service {
@@ -72,13 +76,16 @@ impl Service {
     }
 }
 
-/// Tells as long as the loop answers; a loop that is stuck is told of by silence.
+/// Tells as long as the loop and the attach server answer; who is stuck is told of by silence.
 fn watch(socket: &UnixDatagram, asks: &Asks, every: Duration) {
     loop {
-        if is_turning(asks) {
+        if is_turning(asks) && asks.is_attach_server_turning() {
             tell(socket, "WATCHDOG=1");
+            std::thread::sleep(every);
+        } else {
+            // It may only have been late.
+            std::thread::sleep(every.min(AGAIN));
         }
-        std::thread::sleep(every);
     }
 }
 

@@ -9,6 +9,8 @@
 mod answer;
 mod app;
 mod apps;
+pub(crate) mod aside;
+mod asking;
 mod beside_kernel;
 pub(crate) mod budget;
 mod claimed;

@@ -15,7 +15,7 @@ use sys::clock;
 use sys::eventfd::EventFd;
 use sys::pidfd::PidFd;
 
-use crate::apps::admission::{Handshakes, has_place};
+use crate::apps::admission::Handshakes;
 use crate::apps::arrival::Terms;
 use crate::apps::chatter::Chatter;
 use crate::apps::claims::Claims;
@@ -30,6 +30,7 @@ use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
 use crate::log;
 use crate::setup::destination;
 use crate::sockets::SocketTable;
+use crate::sockets::closer::Closer;
 
 /// A user whose application has violated the protocol waits this long before its next one is let
 /// in: to make and remove an application's memory takes a CPU about a millisecond, and a liar is
@@ -48,6 +49,8 @@ pub(crate) struct AttachServer {
     pub(super) clients: Vec<Client>,
     /// Absent when the workers serve no sockets.
     pub(super) socket_table: Option<SocketTable>,
+    /// Closes what applications have as well, unless the socket table does.
+    pub(super) closer: Option<Closer>,
     pub(super) is_drained: Arc<AtomicBool>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
@@ -82,6 +85,7 @@ impl AttachServer {
             apps_max,
             clients: Vec::new(),
             socket_table: None,
+            closer: Closer::start().ok(),
             is_drained,
             notices,
             eventfd,
@@ -98,6 +102,7 @@ impl AttachServer {
     /// From now on programs may have their sockets served.
     pub(crate) fn serve_sockets(&mut self, socket_table: SocketTable) {
         self.socket_table = Some(socket_table);
+        self.closer = None;
         // Without it, who cannot see the file of ours any more has no way in.
         self.entrances.side = JoinListener::open()
             .inspect_err(|error| tracing::warn!(target: log::APPS, "{error}"))
@@ -160,6 +165,14 @@ impl AttachServer {
         while let Ok(notice) = self.notices.try_recv() {
             let (app, uid, reason, remains) = match notice {
                 Notice::Detached { app, uid, reason, remains } => (app, uid, reason, remains),
+                Notice::Close(uid, thing) => {
+                    self.close_later(uid, thing);
+                    continue;
+                }
+                Notice::IsTurning(asker) => {
+                    let _ = asker.try_send(());
+                    continue;
+                }
                 Notice::Ask(command, about, asker) => {
                     // One that has gone needs no answer.
                     let _ = asker.try_send(self.tell_of_sockets(&command, about.as_deref()));
@@ -185,7 +198,7 @@ impl AttachServer {
                     self.drain_sockets();
                     continue;
                 }
-                Notice::Close => return false,
+                Notice::End => return false,
             };
             drop(remains);
             let line = || format!("detached: {app}: {reason}");
@@ -337,52 +350,22 @@ impl AttachServer {
             on_granted_cores: request.cores.is_some(),
             features: 0,
         });
-        match self.clients[at].peer.send(&answer, &handout.descriptors()) {
+        let answered = self.clients[at].peer.send(&answer, &handout.descriptors());
+        self.close_later(uid, handout);
+        match answered {
             Ok(true) => Ok(()),
             Ok(false) => Err("it does not read its answers".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// Whether an application of a user may have the packets for `destination`, which no other
-    /// application has: neither what programs' sockets are served there, nor what is another user's
-    /// at the kernel. What the loop serves it refuses itself.
-    fn check_free(&mut self, destination: Destination, name: &str, uid: u32) -> Result<(), String> {
-        if let Some(what) = self.served_at(destination) {
-            return Err(format!("{what} at {name} (`calisto sockets` lists them)"));
-        }
-        let socket_table = self.socket_table.as_mut();
-        match socket_table.and_then(|table| table.others_at(destination, uid)) {
-            None => Ok(()),
-            Some(others) => Err(format!("{others} at {name}")),
-        }
-    }
-
-    /// Whether one more application may come.
-    pub(super) fn check_count(&self, uid: u32) -> Result<(), String> {
-        let in_packet_mode = self.clients.iter().filter(|client| client.app.is_some());
-        let own = in_packet_mode.clone().filter(|client| client.peer.credentials().uid == uid);
-        let socket_table = self.socket_table.as_ref();
-        let own = own.count() + socket_table.map_or(0, |socket_table| socket_table.count_of(uid));
-        let taken = in_packet_mode.count() + socket_table.map_or(0, SocketTable::count);
-        if has_place(self.apps_max, uid, own, taken) {
-            return Ok(());
-        }
-        let max = self.apps_max;
-        if taken >= max {
-            return Err(format!("{max} applications are attached already (`apps.max`)"));
-        }
-        self.counters.count(AttachServerEvent::PlaceShareUsedUp);
-        Err(format!(
-            "user {uid} has {own} of the {max} places for applications (`apps.max`), and {taken} are \
-             taken: one user gets half of them, and some are left to root"
-        ))
-    }
-
     /// The connection ends; what it took from the kernel goes back to it.
-    fn forget(&mut self, client: Client) {
+    pub(super) fn forget(&mut self, client: Client) {
+        client.end();
         for destination in client.app.into_iter().flat_map(|app| app.destinations) {
             self.claims.remove(destination);
         }
+        // What it has sent and nobody has read may be slow to close.
+        self.close_later(client.peer.credentials().uid, client.peer);
     }
 }

@@ -84,7 +84,7 @@ impl AttachedApps {
     /// The daemon ends: the attach server may close.
     pub(crate) fn close_attach_server(&self) {
         if let Some(notices) = &self.notices {
-            notices.send(Notice::Close);
+            notices.send(Notice::End);
         }
     }
 
@@ -121,8 +121,10 @@ impl AttachedApps {
         if self.departed.len() == DEPARTED_MAX {
             self.departed.pop_front();
         }
-        // Its eventfd is closed here.
-        let AttachedApp { id, facts, .. } = attached_app;
+        let AttachedApp { id, facts, eventfd, .. } = attached_app;
+        if let Some(notices) = &self.notices {
+            notices.send(Notice::Close(facts.who.uid, Box::new(eventfd)));
+        }
         self.departed.push_back(Departed { id, facts, reason, counters });
     }
 

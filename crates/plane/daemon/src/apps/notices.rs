@@ -35,8 +35,13 @@ pub(crate) enum Notice {
     Change(Box<AttachChange>),
     /// No new connections: the daemon is about to end.
     Drain,
+    /// To be closed, some time: an application of that user has it, too, and may keep whoever
+    /// closes the last copy.
+    Close(u32, Box<dyn std::any::Any + Send>),
+    /// Is anybody there?
+    IsTurning(SyncSender<()>),
     /// The daemon ends.
-    Close,
+    End,
 }
 
 /// What a client that traces asks.

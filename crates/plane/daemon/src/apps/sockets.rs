@@ -104,6 +104,15 @@ impl AttachServer {
         self.answer(at, &ToApp::Streaming(streaming), &answer)
     }
 
+    /// Closes, some time, what a program of user `uid` has, or may have, as well.
+    pub(super) fn close_later(&mut self, uid: u32, thing: impl std::any::Any + Send) {
+        if let Some(socket_table) = &mut self.socket_table {
+            socket_table.close_later(uid, thing);
+        } else if let Some(closer) = &mut self.closer {
+            closer.close(uid, thing);
+        }
+    }
+
     fn answer(&self, at: usize, message: &ToApp, answer: &Answer) -> Result<(), String> {
         match self.clients[at].peer.send(message, &answer.borrowed()) {
             Ok(true) => Ok(()),
@@ -151,7 +160,12 @@ impl AttachServer {
                 return Err(DetachReason::Protocol);
             }
             let message = ToApp::Reply { id, reply: answer.reply.clone() };
-            self.answer(at, &message, &answer).map_err(|_| DetachReason::Protocol)?;
+            let answered = self.answer(at, &message, &answer);
+            // It may have put them into a set by now, closed them, and have us be the last.
+            if !answer.descriptors.is_empty() {
+                self.close_later(uid, answer.descriptors);
+            }
+            answered.map_err(|_| DetachReason::Protocol)?;
             if has_waited {
                 // The others have waited, too, and are next.
                 return Ok(());

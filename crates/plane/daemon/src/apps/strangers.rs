@@ -44,6 +44,7 @@ impl AttachServer {
         if let Some((at, _)) = same.min_by_key(|(_, client)| client.since) {
             let client = self.clients.swap_remove(at);
             client.refuse("too many connections of this user have not said what they want");
+            self.forget(client);
         }
     }
 
@@ -63,6 +64,7 @@ impl AttachServer {
         self.counters.count(AttachServerEvent::StrangersEvicted);
         let client = self.clients.swap_remove(at);
         client.refuse("it has not said what it wants, and others wait");
+        self.forget(client);
         true
     }
 

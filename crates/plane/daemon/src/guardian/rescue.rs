@@ -4,8 +4,9 @@
 //! asked what a connection was, since its record says so, and all that a worker would do in its
 //! last look at a slot is done here, by the same rules.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+mod asked;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -13,24 +14,23 @@ use std::time::{Duration, Instant};
 use attach::DetachReason;
 use base::{AppId, SlotId};
 use port::xdp::{Flow, Protocol};
-use shm::sockets::{Kind, SEIZED, Side, SlotOption, SlotState, SlotWords};
+use shm::sockets::{Kind, SEIZED, Side, SlotState, SlotWords};
 use stack::{Heritage, Inherited, Notifier};
 use sys::futex::{self, Scope};
 use sys::{clock, socket_options};
 
 use super::counts::Counts;
-use super::held::{Held, Member};
+use super::held::Held;
 use super::leave::{leave_all_to_kernel, leave_to_kernel};
 use super::mapped::{Mapped, in_turn};
 use super::process::say;
 use crate::apps::GIVEN_BYTES_MAX;
 use crate::open_sockets::OpenSockets;
+use crate::sockets::aside::{Aside, Passed};
 use crate::sockets::budget::Budget;
 use crate::sockets::closer::Closer;
 use crate::sockets::raw_segments::RawSegments;
-use crate::sockets::successor::{
-    self, end_as_asked, follows, give, is_nonblocking, release_both, seize_both,
-};
+use crate::sockets::successor::{self, follows, give, is_nonblocking, release_both, seize_both};
 use crate::sockets::tell::tell;
 
 /// For descriptors, and for programs in the middle of a copy, nobody waits after this.
@@ -55,7 +55,7 @@ struct Candidate {
     slot: SlotId,
     cookie: u64,
     heritage: Heritage,
-    socket: OwnedFd,
+    socket: Passed,
     holders: Vec<u32>,
 }
 
@@ -68,7 +68,7 @@ struct Ready {
 /// One that the kernel has, of which its program has not been told.
 struct Standing {
     candidate: Candidate,
-    socket: OwnedFd,
+    socket: Passed,
     has_peer_closed: bool,
 }
 
@@ -97,8 +97,9 @@ impl Notifier for Ringer<'_> {
 pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegments) {
     let begun = Instant::now();
     leave_to_kernel(&held);
-    let closer = match Closer::start() {
-        Ok(closer) => closer,
+    let threads = Closer::start().and_then(|closer| Ok((closer, Aside::start()?)));
+    let (closer, aside) = match threads {
+        Ok(threads) => threads,
         Err(error) => return say(format_args!("the guardian: {error}")),
     };
     let mut rescue = Rescue {
@@ -109,18 +110,20 @@ pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegment
         done_until: begun + DONE_WITHIN,
         waited: BTreeMap::new(),
         looking: Budget::new(USER_COPIED_WITHIN),
-        do_others_wait: false,
+        users: 0,
         counts: Counts::default(),
         closer,
+        aside,
     };
     let mapped: Vec<Mapped<'_>> = held.apps.iter().filter_map(Mapped::of).collect();
     let turn = in_turn(&mapped);
     for (at, mapped) in turn.iter().enumerate() {
-        rescue.do_others_wait = turn[at..].iter().any(|later| later.app.uid != mapped.app.uid);
+        let later: BTreeSet<u32> = turn[at..].iter().map(|later| later.app.uid).collect();
+        rescue.users = later.len();
         rescue.give_app(mapped);
     }
     mapped.iter().for_each(|mapped| rescue.give_orphans(mapped));
-    let Rescue { counts, closer, .. } = rescue;
+    let Rescue { counts, closer, aside, .. } = rescue;
     for mapped in &mapped {
         // What was not given is over. Who is told so looks at its own connection first.
         mapped.memory.end(DetachReason::DaemonGone.number());
@@ -136,7 +139,7 @@ pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegment
         "the daemon has died: {counts}, {stood} ms; the interfaces are free after {took} ms"
     ));
     // The last close of a connection may wait for its peer, but not at the end of a process.
-    std::mem::forget(closer);
+    std::mem::forget((closer, aside));
 }
 
 pub(super) struct Rescue<'a> {
@@ -149,11 +152,14 @@ pub(super) struct Rescue<'a> {
     waited: BTreeMap<u32, Duration>,
     /// How long their descriptors may be looked for.
     looking: Budget,
-    do_others_wait: bool,
+    /// Users whose turn has not come or is not over.
+    users: usize,
     pub(super) counts: Counts,
     /// Closes programs' sockets, which may take as long as they like. It is to be soon: a set of
     /// epoll has a file until its last copy is closed.
     pub(super) closer: Closer,
+    /// Asks programs' sockets, which may take as long.
+    aside: Aside,
 }
 
 impl Rescue<'_> {
@@ -201,59 +207,22 @@ impl Rescue<'_> {
         }
     }
 
-    /// The descriptors of wanted connections, those first that something happened to last: their
-    /// peers wait.
-    fn find(
-        &mut self,
-        mapped: &Mapped<'_>,
-        wanted: &mut BTreeMap<u64, (SlotId, Heritage)>,
-    ) -> Vec<Candidate> {
-        let number = mapped.app.number;
-        let mut pids: Vec<u32> =
-            self.held.members_of(number).map(Member::pid).filter(|pid| *pid != 0).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
-        let (uid, begun) = (mapped.app.uid, Instant::now());
-        let until = self.looking.until(uid, begun, self.until, self.do_others_wait);
-        let Self { held, looker, closer, .. } = self;
-        let asked = looker.copies(&pids, until, |pid, socket| {
-            let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
-            // Only of a process that lives after its descriptor was copied is it known whose it is.
-            let mut members = held.members_of(number);
-            if members.any(|member| member.pid() == pid && member.lives()) {
-                if let Some(candidate) = found.get_mut(&cookie) {
-                    candidate.holders.push(pid);
-                } else if let Some((slot, heritage)) = wanted.remove(&cookie) {
-                    let holders = vec![pid];
-                    found.insert(cookie, Candidate { slot, cookie, heritage, socket, holders });
-                    return;
-                }
-            }
-            closer.close(uid, socket);
-        });
-        self.looking.spend(uid, begun.elapsed());
-        let is_short = !wanted.is_empty() && Instant::now() >= until;
-        let short = || is_short.then(|| "its user's time is over".to_owned());
-        if let Some(why) = asked.map_or_else(|error| Some(error.to_string()), |()| short()) {
-            say(format_args!("the descriptors of application {number} are not all known: {why}"));
-        }
-        let mut found: Vec<Candidate> = found.into_values().collect();
-        found.sort_by_key(|candidate| Reverse(candidate.heritage.at()));
-        found
-    }
-
     fn give_batch(&mut self, mapped: &Mapped<'_>, batch: Vec<Candidate>) {
-        let mut left = Vec::new();
+        let mut rightful = Vec::new();
         for candidate in batch {
             if !mapped.has_right_to_port(&candidate.heritage) {
                 self.counts.port += 1;
                 self.closer.close(mapped.app.uid, candidate.socket);
                 continue;
             }
-            match successor::in_place_of(candidate.socket.as_fd(), mapped.app.uid) {
-                Ok(successor) => left.push(Ready { candidate, successor }),
-                Err(_) => self.lose(mapped, candidate, |counts| &mut counts.refused),
+            rightful.push(candidate);
+        }
+        let mut left = Vec::new();
+        for (candidate, successor) in self.with_successors(mapped, rightful) {
+            match successor {
+                Some(Ok(successor)) => left.push(Ready { candidate, successor }),
+                Some(Err(_)) => self.lose(mapped, candidate, |counts| &mut counts.refused),
+                None => self.lose(mapped, candidate, |counts| &mut counts.busy),
             }
         }
         let mut standing = Vec::new();
@@ -332,7 +301,7 @@ impl Rescue<'_> {
             })
             .and_then(|()| socket_options::copy_linger(candidate.socket.as_fd(), socket.as_fd()));
         match given {
-            Ok(()) => Some(Standing { candidate, socket, has_peer_closed }),
+            Ok(()) => Some(Standing { candidate, socket: Passed::new(socket), has_peer_closed }),
             Err(_) => {
                 self.closer.close(mapped.app.uid, socket);
                 self.lose(mapped, candidate, |counts| &mut counts.refused);
@@ -355,7 +324,7 @@ impl Rescue<'_> {
     }
 
     /// The processes that had it get the kernel's socket for it; whether any has.
-    fn tell_holders(&self, mapped: &Mapped<'_>, candidate: &Candidate, socket: &OwnedFd) -> bool {
+    fn tell_holders(&self, mapped: &Mapped<'_>, candidate: &Candidate, socket: &Passed) -> bool {
         let Some(words) = mapped.words(candidate.slot) else { return false };
         let number = mapped.app.number;
         let given = candidate.holders.iter().filter(|pid| {
@@ -373,8 +342,7 @@ impl Rescue<'_> {
         // Who closes it, or says that its calls are not to wait, looks after that whether it was
         // given away.
         fence(Ordering::SeqCst);
-        end_as_asked(words.asks(), words.option(SlotOption::Linger), socket.as_fd());
-        let _ = successor::set_nonblocking(socket, is_nonblocking(words));
+        successor::catch_up(&self.aside, mapped.app.uid, socket, words);
         tell(&mapped.memory, candidate.slot, &Ringer { held: self.held, app: number });
         true
     }

@@ -21,15 +21,16 @@
 //! interfaces, whatever a socket is bound to. What a socket has become since is `rights.rs`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use attach::FallbackReason;
 use rustix::net::sockopt;
 use shm::sockets::{SlotOption, SlotWords};
 use sys::socket;
 use sys::socket_options::{self, FirstOptions, KernelOnly};
-use sys::tcp_info;
 use wire::Protocol;
+
+use super::aside::Passed;
 
 /// IPPROTO_MPTCP of linux/in.h.
 const MPTCP: i32 = 262;
@@ -37,7 +38,7 @@ const MPTCP: i32 = 262;
 /// A kernel socket that may be served.
 #[derive(Debug)]
 pub(super) struct Examined {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Passed,
     pub(super) cookie: u64,
     pub(super) inode: u64,
     /// Where it is bound; port zero: nowhere. IPv4 as IPv4.
@@ -58,16 +59,14 @@ pub(super) struct Examined {
 
 impl Examined {
     /// Looks at `socket`, which must be of `protocol`, of network namespace `namespace`, and not
-    /// connected.
+    /// connected. Takes as long as its program likes, which may have the socket's lock: so only
+    /// threads beside do it ([`super::aside`]).
     pub(super) fn new(
-        socket: OwnedFd,
+        socket: Passed,
         protocol: Protocol,
         namespace: u64,
-    ) -> Result<Self, (FallbackReason, OwnedFd)> {
-        match look(&socket, protocol, namespace) {
-            Ok(look) => Ok(look(socket)),
-            Err(reason) => Err((reason, socket)),
-        }
+    ) -> Result<Self, FallbackReason> {
+        look(&socket, protocol, namespace).map(|look| look(socket))
     }
 
     /// Writes what counts from its first packet on into its slot, before any worker looks there.
@@ -110,10 +109,10 @@ pub(super) fn covers(own: IpAddr, takes: (bool, bool), address: IpAddr) -> bool 
 }
 
 fn look(
-    socket: &OwnedFd,
+    socket: &Passed,
     protocol: Protocol,
     namespace: u64,
-) -> Result<impl FnOnce(OwnedFd) -> Examined + use<>, FallbackReason> {
+) -> Result<impl FnOnce(Passed) -> Examined + use<>, FallbackReason> {
     let fd = socket.as_fd();
     let strange = |_| FallbackReason::RawOrOtherProtocol;
     let kind = socket::kind_of(fd).map_err(strange)?;
@@ -172,8 +171,8 @@ fn inode(fd: std::os::fd::BorrowedFd<'_>) -> Result<u64, FallbackReason> {
 }
 
 /// What is known of a descriptor that need not be one that can be served: cookie and inode; zero:
-/// it is no socket.
-pub(super) fn identity(socket: &OwnedFd) -> (u64, u64) {
+/// it is no socket. Neither takes the socket's lock.
+pub(super) fn identity(socket: &Passed) -> (u64, u64) {
     let fd = socket.as_fd();
     // Only of a socket the kernel alone answers; a file's system may be a program that does not.
     let Ok(cookie) = socket::cookie_of(fd) else { return (0, 0) };
@@ -181,30 +180,12 @@ pub(super) fn identity(socket: &OwnedFd) -> (u64, u64) {
 }
 
 /// Whether it is a TCP socket that the kernel knows nothing about: neither bound nor connected, as
-/// are those that stand for accepted connections.
-pub(super) fn is_untouched(socket: &OwnedFd) -> bool {
+/// are those that stand for accepted connections. Takes as long as [`Examined::new`].
+pub(super) fn is_untouched(socket: &Passed) -> bool {
     let fd = socket.as_fd();
     socket::kind_of(fd).is_ok_and(|kind| kind.is_tcp())
         && socket::local_address(fd).is_ok_and(|local| local.port() == 0)
         && rustix::net::getpeername(socket).is_err()
-}
-
-/// Whether closing a descriptor cannot take long, even if it is the last of its kind: a UDP socket
-/// without a peer, or a TCP socket that listens and has no callers, or is closed and does not
-/// linger, sends nothing then, resets nobody and waits for nobody. One that is being opened may
-/// stand at the next moment, and its close waits for its peer as long as SO_LINGER says. A program
-/// may still begin to connect between this look and the close: to win that, it needs both SO_LINGER
-/// and a connection within some microseconds.
-pub(super) fn closes_at_once(socket: &OwnedFd) -> bool {
-    let fd = socket.as_fd();
-    let Ok(kind) = socket::kind_of(fd) else { return false };
-    if kind.is_udp() {
-        return rustix::net::getpeername(socket).is_err();
-    }
-    let does_not_linger = || sockopt::socket_linger(socket).is_ok_and(|linger| linger.is_none());
-    kind.is_tcp()
-        && (tcp_info::is_listening_unasked(fd).is_ok_and(|is_it| is_it)
-            || does_not_linger() && tcp_info::is_closed(fd).is_ok_and(|is_it| is_it))
 }
 
 /// The network namespace of this thread.
@@ -222,9 +203,7 @@ pub(super) fn own_namespace() -> Result<u64, sys::SysError> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
-    use std::time::Duration;
-
-    use rustix::net::{SocketFlags, SocketType};
+    use std::os::fd::OwnedFd;
 
     use super::*;
 
@@ -233,7 +212,7 @@ mod tests {
         protocol: Protocol,
     ) -> Result<Examined, FallbackReason> {
         let namespace = own_namespace().expect("sockets can be made");
-        Examined::new(socket.into(), protocol, namespace).map_err(|(reason, _)| reason)
+        Examined::new(Passed::new(socket.into()), protocol, namespace)
     }
 
     #[test]
@@ -268,44 +247,6 @@ mod tests {
     }
 
     #[test]
-    fn only_what_waits_for_no_peer_is_closed_while_others_wait() {
-        let socket = || {
-            let (family, kind) = (rustix::net::AddressFamily::INET, SocketType::STREAM);
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            rustix::net::socket_with(family, kind, flags, None).expect("descriptors are left")
-        };
-        let linger = |socket: &OwnedFd| {
-            sockopt::set_socket_linger(socket, Some(Duration::from_secs(60))).expect("a socket");
-        };
-        let (plain, lingering) = (socket(), socket());
-        linger(&lingering);
-        assert!(closes_at_once(&plain) && !closes_at_once(&lingering));
-        let full = socket();
-        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        rustix::net::bind(&full, &any).expect("a port is free");
-        rustix::net::listen(&full, 0).expect("it is bound");
-        let to = socket::local_address(full.as_fd()).expect("it is bound");
-        linger(&full);
-        assert!(closes_at_once(&full), "who listens sends nothing");
-        // One caller fits into its queue, or two; the others are not answered.
-        let callers: Vec<_> = (0..5).map(|_| socket()).collect();
-        for caller in &callers {
-            linger(caller);
-            let _ = rustix::net::connect(caller, &to);
-            assert!(!closes_at_once(caller));
-        }
-        let begun = std::time::Instant::now();
-        while closes_at_once(&full) {
-            assert!(begun.elapsed() < Duration::from_secs(10), "a caller waits in its queue");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let last = callers.last().expect("there are five");
-        assert!(rustix::net::getpeername(last).is_err(), "it is being opened");
-        let udp: OwnedFd = UdpSocket::bind("127.0.0.1:0").expect("a port is free").into();
-        assert!(closes_at_once(&udp));
-    }
-
-    #[test]
     fn what_cannot_be_served_is_refused_with_its_reason() {
         let udp = || UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         let refused = |socket: OwnedFd| examined(socket, Protocol::Tcp).expect_err("no");
@@ -318,11 +259,12 @@ mod tests {
         let to = listener.local_addr().expect("it is bound");
         let connected = TcpStream::connect(to).expect("it listens");
         assert_eq!(refused(connected.into()), FallbackReason::WrongState);
-        let elsewhere = Examined::new(listener.into(), Protocol::Tcp, 1);
-        assert_eq!(elsewhere.map_err(|(why, _)| why).err(), Some(FallbackReason::OtherNamespace));
-        let (cookie, inode) = identity(&udp().into());
+        let elsewhere = Examined::new(Passed::new(listener.into()), Protocol::Tcp, 1);
+        assert_eq!(elsewhere.err(), Some(FallbackReason::OtherNamespace));
+        let (cookie, inode) = identity(&Passed::new(udp().into()));
         assert!(cookie != 0 && inode != 0);
         let file = std::fs::File::open("/dev/null").expect("it is there");
-        assert_eq!(identity(&file.into()), (0, 0), "a file is asked nothing");
+        let of_file = identity(&Passed::new(file.into()));
+        assert_eq!(of_file, (0, 0), "a file is asked nothing");
     }
 }

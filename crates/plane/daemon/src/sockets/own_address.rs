@@ -6,11 +6,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use attach::FallbackReason;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use sys::SysError;
 use sys::port_guard::PortGuard;
 use sys::socket;
 use sys::socket_owner::{self, Transport};
 
 use super::answer::Refusal;
+use super::aside::Passed;
+use super::asking::Asking;
 use super::descriptors::{Descriptors, Payer};
 use super::examine::Examined;
 use super::guards::{Guard, Holds, flow};
@@ -73,19 +76,23 @@ impl OwnAddress {
         who: Who,
         holds: &mut Holds,
         descriptors: &mut Descriptors,
+        asking: &mut Asking<'_>,
     ) -> Result<Self, Taken> {
         let Who { payer, may_have_a_port } = who;
-        let fd = examined.socket.as_fd();
+        let socket = Passed::clone(&examined.socket);
         let bound = SocketAddr::new(source, examined.local.port());
         if bound.port() == 0 {
             let port = match may_have_a_port {
-                true => bind_anew(fd, source).map_err(Taken::Refused),
+                true => asking
+                    .ask(move || bind_and_guard(&socket, source))
+                    .unwrap_or(Err(FallbackReason::DaemonBusy.into()))
+                    .map_err(Taken::Refused),
                 false => Err(AttachServerEvent::PortShareUsedUp.into()),
             };
             return match port {
-                Ok(address) => {
+                Ok((address, guard)) => {
                     let local = SocketAddr::new(source, address.port());
-                    let guard = guard_of(local, fd, payer, holds, descriptors)?;
+                    let guard = guard_of(local, || guard, payer, holds, descriptors)?;
                     Ok(Self { local, is_automatic: true, guard })
                 }
                 // One that leads to other peers only. The program's own socket has no port then.
@@ -102,7 +109,12 @@ impl OwnAddress {
             // AF_UNSPEC).
             Self::beside_the_socket(source, payer, descriptors)
         } else {
-            let guard = guard_of(bound, fd, payer, holds, descriptors)?;
+            let late = || SysError::new("guard a port", Errno::BUSY, "its socket does not answer");
+            let make = || {
+                let made = asking.ask(move || PortGuard::beside(socket.as_fd()));
+                made.unwrap_or_else(|| Err(late()))
+            };
+            let guard = guard_of(bound, make, payer, holds, descriptors)?;
             Ok(Self { local: bound, is_automatic: false, guard })
         }
     }
@@ -149,15 +161,24 @@ impl OwnAddress {
 /// and no longer.
 fn guard_of(
     local: SocketAddr,
-    socket: BorrowedFd<'_>,
+    make: impl FnOnce() -> Result<PortGuard, SysError>,
     payer: Payer,
     holds: &Holds,
     descriptors: &mut Descriptors,
 ) -> Result<Option<Guard>, Taken> {
     match holds.guard_of(local) {
         Some(guard) => Ok(Some(guard)),
-        None => Ok(Guard::new(payer, descriptors, || PortGuard::beside(socket))?.ok()),
+        None => Ok(Guard::new(payer, descriptors, make)?.ok()),
     }
+}
+
+/// Binds a socket to a port that the kernel chooses, and guards that.
+fn bind_and_guard(
+    socket: &Passed,
+    source: IpAddr,
+) -> Result<(SocketAddr, Result<PortGuard, SysError>), Refusal> {
+    let address = bind_anew(socket.as_fd(), source)?;
+    Ok((address, PortGuard::beside(socket.as_fd())))
 }
 
 fn bind_anew(fd: BorrowedFd<'_>, source: IpAddr) -> Result<SocketAddr, Refusal> {
@@ -166,7 +187,9 @@ fn bind_anew(fd: BorrowedFd<'_>, source: IpAddr) -> Result<SocketAddr, Refusal> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::aside::Aside;
     use super::super::examine;
+    use super::super::wait_budget::WaitBudget;
     use base::{AppId, Generation, SlotId};
 
     use super::*;
@@ -176,21 +199,24 @@ mod tests {
         let made = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
         let namespace = examine::own_namespace().expect("sockets can be made");
         let look = |socket| Examined::new(socket, wire::Protocol::Tcp, namespace);
-        let examined = look(made.expect("descriptors are left")).map_err(|(why, _)| why);
+        let examined = look(Passed::new(made.expect("descriptors are left")));
         let examined = examined.expect("TCP, here, not connected");
+        let (aside, counters) = (Aside::start().expect("threads are left"), Default::default());
         let source = IpAddr::from([127, 0, 0, 1]);
         let remote = SocketAddr::from(([10, 0, 0, 1], 80));
         let (mut holds, mut shares) = (Holds::default(), Descriptors::of(100));
         let who = Who { payer: Payer { uid: 5, app: AppId(1) }, may_have_a_port: true };
         let mut take = |examined: &Examined, holds: &mut Holds| {
-            OwnAddress::take(examined, source, remote, who, holds, &mut shares)
+            let wait_budget = &mut WaitBudget::default();
+            let mut asking = Asking { aside: &aside, wait_budget, counters: &counters, user: 0 };
+            OwnAddress::take(examined, source, remote, who, holds, &mut shares, &mut asking)
                 .expect("ports are left")
         };
         let first = take(&examined, &mut holds);
         assert!(first.is_automatic && first.guard.is_some());
         let bound = socket::local_address(examined.socket.as_fd()).expect("it is a socket");
         assert_eq!(first.local, bound, "the kernel's socket has the port too");
-        let again = look(examined.socket).map_err(|(why, _)| why).expect("still not connected");
+        let again = look(examined.socket).expect("still not connected");
         holds.add(
             (AppId(1), SlotId(0), Generation(1)),
             5,

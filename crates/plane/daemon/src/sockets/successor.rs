@@ -5,21 +5,27 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
-use shm::sockets::{Asks, SlotWords, release, seize};
+use shm::sockets::{Asks, SlotOption, SlotWords, release, seize};
 use stack::Inherited;
 use sys::tcp_repair::{Record as KernelRecord, Repaired, Window};
 use sys::{SysError, socket, socket_options};
 use tcp::Repair;
 
+use super::aside::{Aside, Passed};
 use super::raw_segments::RawSegments;
 use super::shares::ROOT;
 
 /// A segment that comes while a socket is made ready can spoil that; nobody has heard of it then.
 const TRIES: usize = 5;
+
+/// Whoever is kept by a socket of a program is waited for so long. One takes some microseconds.
+const MADE_WITHIN: Duration = Duration::from_millis(50);
 
 /// A socket of the family that the connection has.
 pub(crate) fn of_nobody(repair: &Repair) -> Result<OwnedFd, SysError> {
@@ -33,10 +39,12 @@ pub(crate) fn of_nobody(repair: &Repair) -> Result<OwnedFd, SysError> {
 /// may name that one's sockets. What they are allowed is not the user's: only root's programs have
 /// sockets of others.
 ///
+/// To ask the old one takes as long as its program likes: see [`all_in_place_of`].
+///
 /// # Errors
 /// One like that cannot be had: the old one is another user's, of another network namespace, or has
 /// what only the kernel can honour; or CAP_CHOWN is missing.
-pub(crate) fn in_place_of(old: BorrowedFd<'_>, uid: u32) -> Result<OwnedFd, SysError> {
+fn in_place_of(old: BorrowedFd<'_>, uid: u32) -> Result<OwnedFd, SysError> {
     let failed = |errno, advice| SysError::new("make a socket in place of another", errno, advice);
     let user = socket::user_of(old)?;
     if uid != ROOT && user != uid {
@@ -57,6 +65,63 @@ pub(crate) fn in_place_of(old: BorrowedFd<'_>, uid: u32) -> Result<OwnedFd, SysE
             .map_err(|errno| failed(errno, "CAP_CHOWN is needed"))?;
     }
     Ok(new)
+}
+
+/// Sockets for the places of all of these, which are of one user's programs, as far as these let
+/// them be asked until a time. None: this one did not. Nobody has the new ones but who calls.
+pub(crate) fn all_in_place_of(
+    aside: &Aside,
+    old: &[Passed],
+    user: u32,
+    until: Instant,
+) -> Vec<Option<Result<OwnedFd, SysError>>> {
+    let mut all = Vec::new();
+    while all.len() < old.len() {
+        let left: Vec<Passed> = old[all.len()..].to_vec();
+        let made = Arc::new(Mutex::new(Some(Vec::new())));
+        let theirs = Arc::clone(&made);
+        let make = move || {
+            for old in left {
+                let new = in_place_of(old.as_fd(), user);
+                match &mut *locked(&theirs) {
+                    Some(made) => made.push(Some(new)),
+                    // It was late, and another thread goes on.
+                    None => return,
+                }
+            }
+        };
+        let within = MADE_WITHIN.min(until.saturating_duration_since(Instant::now()));
+        if !within.is_zero() {
+            let _ = aside.ask(user, within, make);
+        }
+        let made = locked(&made).take().unwrap_or_default();
+        match made.is_empty() {
+            true => all.push(None),
+            false => all.extend(made),
+        }
+    }
+    all
+}
+
+/// A thread that has panicked has left nothing half-done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A program was given `socket` for its own. What it has wanted of that meanwhile is done, by a
+/// thread beside: from now on the socket's lock is the program's as well.
+pub(crate) fn catch_up(aside: &Aside, user: u32, socket: &Passed, words: &SlotWords) {
+    let (asks, linger) = (words.asks(), words.option(SlotOption::Linger));
+    let is_nonblocking = is_nonblocking(words);
+    // To read them takes no lock.
+    let flags = rustix::fs::fcntl_getfl(&**socket).unwrap_or(OFlags::empty());
+    if asks.has(Asks::CLOSE | Asks::ABORT) || flags.contains(OFlags::NONBLOCK) != is_nonblocking {
+        let socket = Passed::clone(socket);
+        aside.begin(user, move || {
+            end_as_asked(asks, linger, socket.as_fd());
+            let _ = set_nonblocking(&socket, is_nonblocking);
+        });
+    }
 }
 
 /// Says whether its calls fail instead of waiting.
@@ -163,7 +228,7 @@ fn record(repair: &Repair, unread: usize, queued: usize, was_opened: bool) -> Ke
 
 /// A program has closed its connection since the worker's last look: nobody else hears of that, and
 /// the socket that the program was sent may lie there for as long as it lives.
-pub(crate) fn end_as_asked(asks: Asks, linger: u32, socket: BorrowedFd<'_>) {
+fn end_as_asked(asks: Asks, linger: u32, socket: BorrowedFd<'_>) {
     // SO_LINGER without any time.
     let is_reset = asks.has(Asks::ABORT) || linger == 1;
     // One that its peer has reset by now is over anyway.
@@ -182,9 +247,14 @@ pub(crate) fn is_nonblocking(words: &SlotWords) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::{ErrorKind, Read};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    use sys::held_memory::HeldMemory;
 
     use super::*;
+
+    /// Of linux/socket.h: more of the datagram comes.
+    const MSG_MORE: i32 = 0x8000;
 
     #[test]
     fn a_socket_of_another_user_is_gone_on_with_for_roots_programs_only() {
@@ -203,6 +273,22 @@ mod tests {
             let user = new.map(|new| socket::user_of(new.as_fd()).expect("it is a socket"));
             assert_eq!(user.map_err(|error| error.errno()), expected);
         }
+    }
+
+    #[test]
+    fn a_socket_that_its_program_keeps_from_being_asked_keeps_no_others_from_their_places() {
+        let aside = Aside::start().expect("threads are left");
+        let [one, kept, three] = [(); 3]
+            .map(|()| Passed::new(UdpSocket::bind("127.0.0.1:0").expect("a port is free").into()));
+        let here = socket::local_address(kept.as_fd()).expect("it is bound");
+        rustix::net::connect(&*kept, &here).expect("it is UDP");
+        let memory = HeldMemory::new().expect("root may");
+        let held = memory.send(kept.try_clone().expect("descriptors are left"), MSG_MORE);
+        let soon = Instant::now() + Duration::from_secs(60);
+        let made = all_in_place_of(&aside, &[one, kept, three], ROOT, soon);
+        drop(memory);
+        held.join().expect("it does not panic");
+        assert_eq!(made.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
     }
 
     #[test]

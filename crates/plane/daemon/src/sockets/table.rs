@@ -15,6 +15,7 @@ mod listen;
 mod local;
 mod memory;
 mod named;
+mod passed;
 mod rights;
 mod rows;
 mod sources;
@@ -41,6 +42,7 @@ use sys::SysError;
 use super::answer::Answer;
 use super::app::{App, Member, NewApp};
 use super::apps::{Apps, Gone};
+use super::aside::Aside;
 use super::claimed::Claimed;
 use super::closer::Closer;
 use super::descriptors::{APP_DESCRIPTORS, Descriptors, MEMBER_DESCRIPTORS};
@@ -70,6 +72,7 @@ pub(crate) struct SocketTable {
     pub(super) endings: Endings,
     pub(super) fallbacks: Fallbacks,
     closer: Closer,
+    aside: Aside,
     pub(super) descriptors: Descriptors,
 }
 
@@ -96,6 +99,7 @@ impl SocketTable {
             endings: Endings::watch()?,
             fallbacks: Fallbacks::default(),
             closer: Closer::start()?,
+            aside: Aside::start()?,
             descriptors: Descriptors::new(table_config.config.sockets.descriptors),
             table_config,
         })
@@ -318,6 +322,9 @@ impl SocketTable {
         self.table_config.doorbells.remove(number);
         self.regions.remove(app.region());
         self.claimed.holds.finish_all(number, now + self.time_wait());
+        // Its program has it, too, and may keep whoever closes the last copy.
+        let App { uid, doorbell, .. } = app;
+        self.close_later(uid, doorbell);
     }
 
     /// No new connections and listeners from now on.

@@ -1,6 +1,7 @@
 //! What applications ask, and the answers.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, RegionKind, Reply};
@@ -10,6 +11,7 @@ use shm::sockets::{Kind, Side, SlotWords};
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::{App, Member};
+use super::super::aside::Passed;
 use super::super::examine;
 use super::super::fallbacks::Fallback;
 use super::super::names::SlotKey;
@@ -55,42 +57,36 @@ impl SocketTable {
             // It did not fit into this process.
             return Answer::new(Reply::Kernel { reason: FallbackReason::DaemonBusy });
         };
+        let socket = Arc::new(socket);
         let (cookie, inode) = examine::identity(&socket);
         let answered = match *call {
-            _ if self.apps.is_draining() => Err((FallbackReason::DaemonBusy.into(), socket)),
-            Call::Listen { backlog } => self.listen(context, socket, backlog),
-            Call::Connect { remote } => self.connect(context, socket, remote),
-            Call::Udp { remote } => self.udp(context, socket, remote),
-            Call::Adopt => match self.adopt(context, &socket, cookie) {
-                Some(answer) => Ok((answer, socket)),
-                None => Err((FallbackReason::NotOurs.into(), socket)),
-            },
+            _ if self.apps.is_draining() => Err(FallbackReason::DaemonBusy.into()),
+            Call::Listen { backlog } => self.listen(context, &socket, backlog),
+            Call::Connect { remote } => self.connect(context, &socket, remote),
+            Call::Udp { remote } => self.udp(context, &socket, remote),
+            Call::Adopt => {
+                self.adopt(context, &socket, cookie).ok_or(Refusal::Kernel(FallbackReason::NotOurs))
+            }
             Call::Fallback { reason } => {
                 // What comes from now on is the kernel's, if it had a half of ours until now.
                 let _ = self.datagrams_of(context, cookie);
                 self.note_fallback(context.member, cookie, inode, reason);
-                Ok((Answer::done(), socket))
+                Ok(Answer::done())
             }
-            _ => Ok((Answer::errno(Errno::INVAL), socket)),
+            _ => Ok(Answer::errno(Errno::INVAL)),
         };
-        let (answer, socket) = match answered {
-            Ok(answered) => answered,
-            Err((Refusal::Errno(errno), socket)) => (Answer::errno(errno), socket),
-            Err((Refusal::Kernel(reason), socket)) => {
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(Refusal::Errno(errno)) => Answer::errno(errno),
+            Err(Refusal::Kernel(reason)) => {
                 // Whoever adopts asks whether, and has not lost anything when not.
                 if reason != FallbackReason::NotOurs {
                     self.note_fallback(context.member, cookie, inode, reason);
                 }
-                (Answer::new(Reply::Kernel { reason }), socket)
+                Answer::new(Reply::Kernel { reason })
             }
         };
-        if examine::closes_at_once(&socket) {
-            // Before the answer: a port that the program frees is free then, and a listener that
-            // it closes takes no more callers.
-            drop(socket);
-        } else {
-            self.close_later(context.member.uid, socket);
-        }
+        self.close_passed(context.member.uid, socket);
         answer
     }
 
@@ -143,19 +139,14 @@ impl SocketTable {
     /// comes the whole region of its application, so one of another application is given to its
     /// user and group only, as a ticket is. A listener that came to somebody else is the kernel's
     /// from now on: there the calls are taken that nobody would take here.
-    fn adopt(
-        &mut self,
-        context: &mut Context<'_>,
-        socket: &OwnedFd,
-        cookie: u64,
-    ) -> Option<Answer> {
+    fn adopt(&mut self, context: &mut Context<'_>, socket: &Passed, cookie: u64) -> Option<Answer> {
         // Accepted ends of connections within the host may have been named a moment ago.
         self.learn_names();
         let (own, who) = (context.member.app, context.member.who);
         let ids = Ids::of_process(who.pid);
         let may = |app: &App| app.number() == own || app.proofs.is_same(who, ids);
         if self.records.named(cookie).next().is_none()
-            && examine::is_untouched(socket)
+            && self.is_untouched(context, socket)
             && let Some((app, slot, generation)) = self.named_just_now(cookie, may)
         {
             self.name(app, slot, generation, cookie, context.now);
@@ -173,6 +164,12 @@ impl SocketTable {
         };
         context.member.may_map.insert(region);
         Some(Answer::slot((region, slot)))
+    }
+
+    fn is_untouched(&mut self, context: &Context<'_>, socket: &Passed) -> bool {
+        let socket = Passed::clone(socket);
+        let asked = self.ask_aside(context.member.uid, move || examine::is_untouched(&socket));
+        asked.unwrap_or(false)
     }
 
     /// An accepted connection that was named so a moment ago, and whose worker has not told of it

@@ -3,7 +3,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use attach::FallbackReason;
@@ -18,6 +17,8 @@ use tcp::FlowOptions;
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::App;
+use super::super::aside::Passed;
+use super::super::asking::Asking;
 use super::super::claimed::Claimed;
 use super::super::examine::Examined;
 use super::super::names::SlotKey;
@@ -60,17 +61,11 @@ impl SocketTable {
     pub(super) fn connect(
         &mut self,
         context: &mut Context<'_>,
-        socket: OwnedFd,
+        socket: &Passed,
         remote: SocketAddr,
-    ) -> Result<(Answer, OwnedFd), (Refusal, OwnedFd)> {
-        let examined = match Examined::new(socket, wire::Protocol::Tcp, self.network.namespace) {
-            Ok(examined) => examined,
-            Err((reason, socket)) => return Err((reason.into(), socket)),
-        };
-        match self.connect_to(context, &examined, socket::canonical(remote)) {
-            Ok(answer) => Ok((answer, examined.socket)),
-            Err(refusal) => Err((refusal, examined.socket)),
-        }
+    ) -> Result<Answer, Refusal> {
+        let examined = self.examine(context, socket, wire::Protocol::Tcp)?;
+        self.connect_to(context, &examined, socket::canonical(remote))
     }
 
     fn connect_to(
@@ -111,13 +106,16 @@ impl SocketTable {
         }
         let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
         let (uid, payer) = (app.uid, app.payer());
-        let Self { claimed: Claimed { holds, .. }, descriptors, .. } = self;
+        let Self { claimed: Claimed { holds, .. }, descriptors, aside, waiting, .. } = self;
         let early = holds.make_way(payer, context.claims, descriptors);
         self.table_config.counters.add(AttachServerEvent::NamesGivenEarly, early as u64);
         let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
+        let wait_budget = &mut waiting.wait_budget;
+        let counters = &*self.table_config.counters;
+        let mut asking = Asking { aside, wait_budget, counters, user: context.member.uid };
         let own = room.and_then(|may_have_a_port| {
             let who = Who { payer, may_have_a_port };
-            OwnAddress::take(examined, hop.source, remote, who, holds, descriptors)
+            OwnAddress::take(examined, hop.source, remote, who, holds, descriptors, &mut asking)
         });
         let interface = hop.link.interface;
         let own =

@@ -1,7 +1,7 @@
 //! Listeners: a kernel listener goes on for the kernel's interfaces, and workers listen for ours.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +17,7 @@ use tcp::FlowOptions;
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::App;
+use super::super::aside::Passed;
 use super::super::beside_kernel::BesideKernel;
 use super::super::examine::{Examined, covers};
 use super::super::guards::destination;
@@ -31,9 +32,6 @@ use crate::apps::Claims;
 /// hosts).
 const BACKLOG_MAX: u32 = 4096;
 
-/// What is asked of a listener beside its socket.
-type Asked = Result<(Answer, OwnedFd), (Refusal, OwnedFd)>;
-
 impl SocketTable {
     /// Serves the port that a kernel socket listens on, on our interfaces and for programs here. A
     /// socket that is bound and does not listen yet begins to in the same moment: so nobody comes
@@ -41,18 +39,11 @@ impl SocketTable {
     pub(super) fn listen(
         &mut self,
         context: &mut Context<'_>,
-        socket: OwnedFd,
+        socket: &Passed,
         backlog: u32,
-    ) -> Asked {
-        let examined = match Examined::new(socket, wire::Protocol::Tcp, self.network.namespace) {
-            Ok(examined) => examined,
-            Err((reason, socket)) => return Err((reason.into(), socket)),
-        };
-        let answer = self.listen_at(context, &examined, backlog);
-        match answer {
-            Ok(answer) => Ok((answer, examined.socket)),
-            Err(refusal) => Err((refusal, examined.socket)),
-        }
+    ) -> Result<Answer, Refusal> {
+        let examined = self.examine(context, socket, wire::Protocol::Tcp)?;
+        self.listen_at(context, &examined, backlog)
     }
 
     fn listen_at(
@@ -90,7 +81,7 @@ impl SocketTable {
         let replaced = self.replaced(app, examined, &addresses);
         if !replaced.is_empty() {
             // Before anything of those ends.
-            begin_to_listen(examined, backlog)?;
+            self.begin_to_listen(context, examined, backlog)?;
         }
         for place in replaced {
             self.end_listener(place, context.now);
@@ -112,7 +103,7 @@ impl SocketTable {
         self.note_low_ports(number);
         self.tell_workers((region, slot));
         // Now or never: no packet was taken from anybody so far, and from here on callers are ours.
-        if let Err(refusal) = begin_to_listen(examined, backlog) {
+        if let Err(refusal) = self.begin_to_listen(context, examined, backlog) {
             self.end_unclaimed((region, slot), context.now);
             return Err(refusal);
         }
@@ -123,6 +114,26 @@ impl SocketTable {
         self.claim((region, slot), context);
         self.claimed.rights.watch((region, slot));
         Ok(Answer::slot((region, slot)))
+    }
+
+    /// Has a socket listen that is only bound yet. Sockets of different users may be bound to one
+    /// port as long as none listens, so that being bound is no right to it: the kernel says whose
+    /// it is, and once it has said so nobody else gets the port.
+    fn begin_to_listen(
+        &mut self,
+        context: &Context<'_>,
+        examined: &Examined,
+        backlog: u32,
+    ) -> Result<(), Refusal> {
+        // It takes no lock to ask that.
+        if sockopt::socket_acceptconn(&examined.socket).unwrap_or(false) {
+            return Ok(());
+        }
+        let backlog = backlog.min(BACKLOG_MAX) as i32;
+        let socket = Passed::clone(&examined.socket);
+        let listen = move || rustix::net::listen(socket.as_fd(), backlog);
+        let listens = self.ask_aside(context.member.uid, listen);
+        listens.ok_or(FallbackReason::DaemonBusy)?.map_err(Refusal::Errno)
     }
 
     /// The listener of that socket, if another application of the same user and group has brought
@@ -287,17 +298,6 @@ fn take(address: SocketAddr, claims: &mut Claims, beside_kernel: &mut BesideKern
         beside_kernel.watch(destination);
     }
     is_taken
-}
-
-/// Has a socket listen that is only bound yet. Sockets of different users may be bound to one port
-/// as long as none listens, so that being bound is no right to it: the kernel says whose it is, and
-/// once it has said so nobody else gets the port.
-fn begin_to_listen(examined: &Examined, backlog: u32) -> Result<(), Refusal> {
-    if sockopt::socket_acceptconn(&examined.socket).unwrap_or(false) {
-        return Ok(());
-    }
-    let backlog = backlog.min(BACKLOG_MAX) as i32;
-    rustix::net::listen(&examined.socket, backlog).map_err(Refusal::Errno)
 }
 
 /// An application in packet mode, or the own workers, may have one of the addresses for themselves.

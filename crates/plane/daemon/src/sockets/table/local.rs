@@ -18,6 +18,7 @@ use sys::socket;
 use sys::socket_owner::{self, Transport};
 
 use super::super::answer::{Answer, Context, Refusal};
+use super::super::aside::Passed;
 use super::super::descriptors::Payer;
 use super::super::examine::{Examined, covers};
 use super::super::local_pair::{DESCRIPTORS, End, LocalPair, SIDES, inherit};
@@ -56,9 +57,13 @@ impl SocketTable {
         }
         let number = self.local_pair(app.number(), accepting).ok_or(FallbackReason::NoMemory)?;
         let local = match examined.local.port() {
-            0 => socket::bind(examined.socket.as_fd(), SocketAddr::new(source, 0))
-                .map(socket::canonical)
-                .map_err(|error| Refusal::Errno(error.errno()))?,
+            0 => {
+                let socket = Passed::clone(&examined.socket);
+                let bind = move || socket::bind(socket.as_fd(), SocketAddr::new(source, 0));
+                let bound = self.ask_aside(context.member.uid, bind);
+                let bound = bound.ok_or(FallbackReason::DaemonBusy)?;
+                socket::canonical(bound.map_err(|error| Refusal::Errno(error.errno()))?)
+            }
             port => {
                 let name = (SocketAddr::new(source, port), remote);
                 if self.local_pairs.values().any(|local_pair| local_pair.has(name)) {
@@ -246,16 +251,15 @@ impl SocketTable {
     }
 
     fn sweep_local_pairs(&mut self) {
-        let Self { regions, descriptors, .. } = self;
-        self.local_pairs.retain(|_, local_pair| {
-            let is_over = local_pair.is_over();
-            if is_over {
-                local_pair.server.memory().end(attach::DetachReason::Left.number());
-                local_pair.ends.iter().for_each(|end| regions.remove(end.region));
-                let payer = Payer { uid: local_pair.uid, app: local_pair.ends[0].app };
-                descriptors.give_back(payer, DESCRIPTORS);
-            }
-            !is_over
-        });
+        let over = self.local_pairs.extract_if(.., |_, local_pair| local_pair.is_over());
+        for (_, local_pair) in Vec::from_iter(over) {
+            local_pair.server.memory().end(attach::DetachReason::Left.number());
+            local_pair.ends.iter().for_each(|end| self.regions.remove(end.region));
+            let payer = Payer { uid: local_pair.uid, app: local_pair.ends[0].app };
+            self.descriptors.give_back(payer, DESCRIPTORS);
+            let LocalPair { uid, ends, .. } = local_pair;
+            // Its programs have these, too, and may keep whoever closes the last copy.
+            ends.into_iter().for_each(|end| self.close_later(uid, end.wake));
+        }
     }
 }

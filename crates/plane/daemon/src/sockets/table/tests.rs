@@ -4,6 +4,7 @@
 mod closed_datagrams;
 mod connected_elsewhere;
 mod fixture;
+mod held;
 mod next_hops;
 mod packet_mode;
 mod processes;

@@ -10,13 +10,14 @@
 mod batch;
 mod orphans;
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use base::{AppId, Generation};
 use stack::Command;
 
+use super::super::aside::Passed;
 use super::super::budget::Budget;
 use super::super::names::SlotKey;
 use super::super::records::What;
@@ -58,7 +59,7 @@ struct Candidate {
     app: AppId,
     generation: Generation,
     cookie: u64,
-    socket: OwnedFd,
+    socket: Passed,
     holders: Vec<u32>,
 }
 
@@ -66,8 +67,8 @@ struct Candidate {
 struct Spent {
     /// Looking for descriptors: what is left.
     looking: Budget,
-    /// Whether those of other users come later.
-    do_others_wait: bool,
+    /// Users whose turn has not come or is not over, this one included.
+    users: usize,
     /// Waiting for programs in the middle of a copy.
     waited: BTreeMap<u32, Duration>,
 }
@@ -88,10 +89,11 @@ impl SocketTable {
         let mut looker =
             std::mem::replace(&mut self.table_config.open_sockets, OpenSockets::Nobody);
         let looking = Budget::new(USER_COPIED_WITHIN);
-        let mut spent = Spent { looking, do_others_wait: false, waited: BTreeMap::new() };
+        let mut spent = Spent { looking, users: 0, waited: BTreeMap::new() };
         let turn = self.in_turn();
-        for (at, (app, user)) in turn.iter().enumerate() {
-            spent.do_others_wait = turn[at..].iter().any(|(_, later)| later != user);
+        for (at, (app, _)) in turn.iter().enumerate() {
+            let later: BTreeSet<u32> = turn[at..].iter().map(|(_, user)| *user).collect();
+            spent.users = later.len();
             self.give_app(*app, &mut looker, claims, processes, until, &mut spent);
         }
         self.table_config.open_sockets = looker;
@@ -150,7 +152,7 @@ impl SocketTable {
         self.count_kept(Event::HandOverLocal, local);
         let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
         let begun = Instant::now();
-        let copied_until = spent.looking.until(user, begun, until, spent.do_others_wait);
+        let copied_until = spent.looking.until(user, begun, until, spent.users);
         let asked = looker.copies(&pids, copied_until, |pid, socket| {
             let cookie = sys::socket::cookie_of(socket.as_fd()).unwrap_or_default();
             // Only of a process that lives after its descriptor was copied is it known whose it is.
@@ -159,7 +161,7 @@ impl SocketTable {
                     candidate.holders.push(pid);
                 } else if let Some((place, generation)) = wanted.remove(&cookie) {
                     let holders = vec![pid];
-                    let app = number;
+                    let (app, socket) = (number, Passed::new(socket));
                     let candidate = Candidate { place, app, generation, cookie, socket, holders };
                     found.insert(cookie, candidate);
                     return;

@@ -1,7 +1,6 @@
 //! Sockets for datagrams.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use sys::{clock, socket};
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::app::App;
+use super::super::aside::Passed;
 use super::super::examine::{Examined, covers};
 use super::super::guards::destination;
 use super::super::names::SlotKey;
@@ -49,17 +49,11 @@ impl SocketTable {
     pub(super) fn udp(
         &mut self,
         context: &mut Context<'_>,
-        socket: OwnedFd,
+        socket: &Passed,
         remote: Option<SocketAddr>,
-    ) -> Result<(Answer, OwnedFd), (Refusal, OwnedFd)> {
-        let examined = match Examined::new(socket, wire::Protocol::Udp, self.network.namespace) {
-            Ok(examined) => examined,
-            Err((reason, socket)) => return Err((reason.into(), socket)),
-        };
-        match self.bind_datagrams(context, &examined, remote.map(socket::canonical)) {
-            Ok(answer) => Ok((answer, examined.socket)),
-            Err(refusal) => Err((refusal, examined.socket)),
-        }
+    ) -> Result<Answer, Refusal> {
+        let examined = self.examine(context, socket, wire::Protocol::Udp)?;
+        self.bind_datagrams(context, &examined, remote.map(socket::canonical))
     }
 
     fn bind_datagrams(

@@ -6,15 +6,16 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use shm::sockets::{SlotOption, SlotState, SlotWords};
+use shm::sockets::{SlotState, SlotWords};
 use stack::{Command, LetGo, LetGoRequest, Parcel};
 use sys::socket_options;
 
 use super::super::super::app::App;
+use super::super::super::aside::Passed;
 use super::super::super::names::SlotKey;
 use super::super::super::raw_segments::RawSegments;
 use super::super::super::records::What;
-use super::super::super::successor::{self, end_as_asked, give, is_nonblocking};
+use super::super::super::successor::{self, give, is_nonblocking};
 use super::super::super::successor::{release_both, seize_both};
 use super::super::SocketTable;
 use super::{Candidate, LET_GO_WITHIN, LOOK_EVERY, Processes};
@@ -42,7 +43,7 @@ struct Ready {
 struct Standing {
     candidate: Candidate,
     user: u32,
-    socket: OwnedFd,
+    socket: Passed,
     /// Its peer has closed its side, which was said to the kernel's socket again.
     has_peer_closed: bool,
 }
@@ -59,7 +60,10 @@ impl SocketTable {
         waited: &mut Duration,
     ) {
         let mut seized: BTreeMap<SlotKey, Ready> = BTreeMap::new();
-        let mut left = self.ready(batch);
+        let begun = Instant::now();
+        let most = USER_SEIZED_WITHIN.saturating_sub(*waited);
+        let mut left = self.ready(batch, until.min(begun + most));
+        *waited += begun.elapsed();
         let begun = Instant::now();
         let timeout = SEIZED_WITHIN.min(USER_SEIZED_WITHIN.saturating_sub(*waited));
         let give_up = (begun + timeout).min(until);
@@ -134,18 +138,27 @@ impl SocketTable {
     }
 
     /// Those for which the kernel has a socket; the others are left to their workers.
-    fn ready(&mut self, batch: Vec<Candidate>) -> Vec<Ready> {
+    fn ready(&mut self, batch: Vec<Candidate>, until: Instant) -> Vec<Ready> {
+        let app = batch.first().and_then(|first| self.apps.get(first.app));
+        let Some(uid) = app.map(|app| app.uid) else {
+            batch.into_iter().for_each(|candidate| self.let_be(candidate));
+            return Vec::new();
+        };
+        let old: Vec<Passed> =
+            batch.iter().map(|candidate| Passed::clone(&candidate.socket)).collect();
+        let made = successor::all_in_place_of(&self.aside, &old, uid, until);
+        drop(old);
         let mut all = Vec::new();
-        for candidate in batch {
-            let Some(uid) = self.apps.get(candidate.app).map(|app| app.uid) else {
-                self.let_be(candidate);
-                continue;
-            };
-            match successor::in_place_of(candidate.socket.as_fd(), uid) {
-                Ok(successor) => {
+        for (candidate, made) in batch.into_iter().zip(made) {
+            match made {
+                Some(Ok(successor)) => {
                     all.push(Ready { candidate, successor, request: LetGoRequest::default() });
                 }
-                Err(error) => {
+                None => {
+                    self.count_kept(Event::HandOverBusy, 1);
+                    self.let_be(candidate);
+                }
+                Some(Err(error)) => {
                     let app = candidate.app.0;
                     tracing::warn!(target: log::SOCKETS, app, "a connection stays: {error}");
                     self.count_kept(Event::HandOverRefused, 1);
@@ -208,7 +221,9 @@ impl SocketTable {
         let given = given
             .and_then(|()| socket_options::copy_linger(candidate.socket.as_fd(), socket.as_fd()));
         match given {
-            Ok(()) => Some(Standing { candidate, user, socket, has_peer_closed }),
+            Ok(()) => {
+                Some(Standing { candidate, user, socket: Passed::new(socket), has_peer_closed })
+            }
             Err(error) => {
                 tracing::warn!(
                     target: log::SOCKETS,
@@ -260,8 +275,7 @@ impl SocketTable {
         // Who closes it, or says that its calls are not to wait, looks after that whether it was
         // given away.
         fence(Ordering::SeqCst);
-        end_as_asked(words.asks(), words.option(SlotOption::Linger), socket.as_fd());
-        let _ = successor::set_nonblocking(&socket, is_nonblocking(words));
+        successor::catch_up(&self.aside, user, &socket, words);
         app.tell(candidate.place.1);
         self.endings.given.add(number);
         self.table_config.counters.count(Event::HandedOver);

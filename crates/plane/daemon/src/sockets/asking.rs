@@ -1,0 +1,45 @@
+//! The way to the threads beside for the calls of one user: the attach server waits for them for so
+//! long and no longer.
+
+use std::time::Duration;
+
+use base::Nanos;
+use sys::clock;
+
+use super::aside::Aside;
+use super::wait_budget::WaitBudget;
+use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
+
+/// A thread that is kept is waited for so long, as far as its user has budget left. It takes some
+/// microseconds unless its program keeps it.
+const ASKED_WITHIN: Nanos = Nanos::from_millis(20);
+
+/// The way to the threads.
+pub(super) struct Asking<'a> {
+    pub(super) aside: &'a Aside,
+    pub(super) wait_budget: &'a mut WaitBudget,
+    pub(super) counters: &'a AttachServerCounters,
+    pub(super) user: u32,
+}
+
+impl Asking<'_> {
+    /// Has a thread do it: see [`Aside::ask`]. None: it was late, or its user has no more time.
+    pub(super) fn ask<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let begun = clock::now();
+        let most = self.wait_budget.left(self.user, begun).min(ASKED_WITHIN);
+        let (done, kept) = match most {
+            Nanos::ZERO => (None, Duration::ZERO),
+            most => self.aside.ask(self.user, Duration::from_nanos(most.0), work),
+        };
+        if !kept.is_zero() {
+            self.wait_budget.note(self.user, Nanos(kept.as_nanos() as u64));
+        }
+        if done.is_none() {
+            self.counters.count(AttachServerEvent::DescriptorsSilent);
+        }
+        done
+    }
+}
