@@ -8,7 +8,7 @@
 //! | asking what programs have passed | options and addresses of these sockets, sockets in their place, guards of their ports |
 //! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back; BPF map elements, for link addresses that change |
 //! | log, to the journal | the same, and messages |
-//! | reload | reading the configuration's folder and /etc/passwd |
+//! | reload | reading the configuration's folder, /etc/passwd and /etc/subuid |
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
 //! | service | messages to the service manager |

@@ -31,6 +31,7 @@ mod log;
 mod named_app;
 mod open_sockets;
 mod outside;
+mod payers;
 mod pinning;
 mod pins;
 mod port_faults;

@@ -34,6 +34,7 @@ use self::frames::{COPIED_MAX, Part, Question, What};
 use self::look::{Looked, copies_of, look};
 use self::walk::Threads;
 use crate::confinement::{self, Role};
+use crate::payers;
 
 /// The argument with which this program is started again as the process that looks.
 pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
@@ -270,6 +271,7 @@ pub(crate) fn serve() -> ExitCode {
     // Who ends all of the daemon's processes means the daemon; this one ends with its channel.
     let signals = [Signal::HUP, Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2];
     let _held_back = SignalFd::new(&signals);
+    payers::read();
     confinement::begin(&[], None);
     if let Err(error) = confinement::enter(Role::Looker) {
         eprintln!("calistod: {error}");

@@ -19,7 +19,7 @@ use crate::ask::Asks;
 use crate::changes::{AttachChange, LoopChange, Wish};
 use crate::confinement::{self, Role};
 use crate::failure::Failure;
-use crate::{log, pins};
+use crate::{log, payers, pins};
 
 /// Keys that can change while the daemon runs. A tenant's limits of memory, connections and rate
 /// hold for programs that attach from then on, its rules for whatever is asked for from then on.
@@ -59,6 +59,7 @@ impl Source {
         let text = sys::regular_file::read_text(&self.path, config::FILE_BYTES_MAX)
             .map_err(|error| Failure::File(self.path.clone(), error))?;
         let mut config = Config::parse(&text)?;
+        payers::read();
         config.set_all(self.settings.iter().map(String::as_str))?;
         config.check_complete()?;
         Ok(config)

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use datapath::RateLimit;
 
+use crate::payers::payer_of;
+
 /// The user whom all others leave something, and who is not counted.
 const ROOT: u32 = 0;
 
@@ -58,7 +60,7 @@ impl Handshakes {
 
     /// Whether a user may begin with one now.
     pub(super) fn allow(&self, uid: u32, now: Nanos) -> bool {
-        let own = self.of_users.get(&uid);
+        let own = self.of_users.get(&payer_of(uid));
         let comes_seldom = own.is_none_or(|own| now.since(own.came_at) >= LONG);
         uid == ROOT
             || ((self.of_all.allows(now) || (comes_seldom && self.floor.allows(now)))
@@ -81,7 +83,7 @@ impl Handshakes {
             self.of_users.retain(|_, own| now.since(own.came_at) < LONG);
         }
         let limit = RateLimit::new(HANDSHAKES_PER_S, HANDSHAKES_AT_ONCE);
-        let own = self.of_users.entry(uid).or_insert(Budget { limit, came_at: now });
+        let own = self.of_users.entry(payer_of(uid)).or_insert(Budget { limit, came_at: now });
         own.came_at = now;
         own.limit.take(now)
     }

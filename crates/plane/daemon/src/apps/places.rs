@@ -6,6 +6,7 @@ use crate::apps::admission::has_place;
 use crate::apps::attach_server::AttachServer;
 use crate::apps::client::Client;
 use crate::attach_server_counters::AttachServerEvent;
+use crate::payers::payer_of;
 use crate::sockets::SocketTable;
 
 impl AttachServer {
@@ -31,7 +32,8 @@ impl AttachServer {
     /// Whether one more application may come.
     pub(super) fn check_count(&self, uid: u32) -> Result<(), String> {
         let in_packet_mode = self.clients.iter().filter(|client| client.app.is_some());
-        let is_its = |client: &&Client| client.peer.credentials().uid == uid;
+        let payer = payer_of(uid);
+        let is_its = |client: &&Client| payer_of(client.peer.credentials().uid) == payer;
         let own = in_packet_mode.clone().filter(is_its);
         let socket_table = self.socket_table.as_ref();
         let own = own.count() + socket_table.map_or(0, |socket_table| socket_table.count_of(uid));

@@ -12,6 +12,8 @@ use std::fs;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::payers::payer_of;
+
 /// A thread that makes no step for so long is not waited for before the next process.
 const STEP_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -52,7 +54,7 @@ impl Threads {
 
     /// Whether a thread may go into that process: no other is there.
     fn enter(&self, pid: u32) -> bool {
-        let user = user_of(pid);
+        let user = payer_of(user_of(pid));
         let mut inside = locked(&self.0);
         let of_user = inside.values().filter(|other| **other == user).count();
         let may = !inside.contains_key(&pid)
@@ -235,7 +237,7 @@ mod tests {
     fn a_user_has_so_many_threads_and_the_next_processes_are_left_out() {
         let threads = Threads::default();
         let own = std::process::id();
-        let user = user_of(own);
+        let user = payer_of(user_of(own));
         for pid in 0..THREADS_OF_USER_MAX as u32 {
             locked(&threads.0).insert(u32::MAX - pid, user);
         }

@@ -14,6 +14,7 @@ use super::memory::RingMemory;
 use super::put_out::PutOuts;
 use super::shares::{ROOT, Shares};
 use super::traced::{self, Traced};
+use crate::payers::payer_of;
 
 /// A number is not given to another application for this long: what workers still say is about the
 /// old one.
@@ -110,15 +111,17 @@ impl Apps {
         self.here.len()
     }
 
-    /// Applications of one user.
+    /// Applications of one user, subordinate users included.
     pub(super) fn count_of(&self, uid: u32) -> usize {
-        self.iter().filter(|app| app.uid == uid).count()
+        let payer = payer_of(uid);
+        self.iter().filter(|app| payer_of(app.uid) == payer).count()
     }
 
     /// Whether one more process of a user may come, whichever of its applications it is of.
     pub(super) fn check_processes(&self, uid: u32) -> Result<(), String> {
         let count = |app: &App| app.pids.len();
-        let own: usize = self.iter().filter(|app| app.uid == uid).map(count).sum();
+        let payer = payer_of(uid);
+        let own: usize = self.iter().filter(|app| payer_of(app.uid) == payer).map(count).sum();
         let all: usize = self.iter().map(count).sum();
         match Shares::allows(PROCESSES_MAX, uid, own, all, 1) {
             true => Ok(()),

@@ -13,6 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use sys::SysError;
 
 use crate::confinement::Role;
+use crate::payers::payer_of;
 use crate::thread_pool::{PoolConfig, ThreadPool};
 
 /// Things of one user that wait to be closed, at most, before whoever sends more is detached.
@@ -57,6 +58,7 @@ impl Closer {
 
     /// Closes something that came from user `uid`, some time.
     pub(crate) fn close(&mut self, uid: u32, thing: impl Any + Send) {
+        let uid = payer_of(uid);
         if !self.user_queues.contains_key(&uid) {
             if self.user_queues.len() >= IDLE_MAX {
                 self.user_queues.retain(|_, user_queue| user_queue.waiting() > 0);
@@ -74,7 +76,7 @@ impl Closer {
     }
 
     fn user_queue(&self, uid: u32) -> &UserQueue {
-        self.user_queues.get(&uid).unwrap_or(&self.common)
+        self.user_queues.get(&payer_of(uid)).unwrap_or(&self.common)
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! A user has at most a quarter. All users together leave an eighth to root, and of what lies
 //! between that and three quarters nobody gets more than a small floor, so that whoever comes last
-//! finds something. Root may have all.
+//! finds something. Root may have all. A user is a person here, subordinate users included
+//! ([`crate::payers`]).
 
 use std::collections::BTreeMap;
+
+use crate::payers::payer_of;
 
 /// The user whom all others leave something.
 pub(super) const ROOT: u32 = 0;
@@ -59,24 +62,25 @@ impl Shares {
 
     /// Adds to what a user has.
     pub(super) fn take(&mut self, uid: u32, count: usize) {
-        *self.of_users.entry(uid).or_default() += count;
+        *self.of_users.entry(payer_of(uid)).or_default() += count;
         self.taken += count;
     }
 
     /// Takes off what a user has.
     pub(super) fn give_back(&mut self, uid: u32, count: usize) {
-        let Some(own) = self.of_users.get_mut(&uid) else { return };
+        let payer = payer_of(uid);
+        let Some(own) = self.of_users.get_mut(&payer) else { return };
         let count = count.min(*own);
         *own -= count;
         self.taken -= count;
         if *own == 0 {
-            self.of_users.remove(&uid);
+            self.of_users.remove(&payer);
         }
     }
 
     /// How many a user has.
     pub(super) fn of(&self, uid: u32) -> usize {
-        self.of_users.get(&uid).copied().unwrap_or_default()
+        self.of_users.get(&payer_of(uid)).copied().unwrap_or_default()
     }
 }
 
@@ -96,6 +100,7 @@ pub(super) fn automatic_ports() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payers::{self, Persons};
 
     #[test]
     fn no_user_takes_all_and_all_together_leave_root_something() {
@@ -119,6 +124,22 @@ mod tests {
         shares.give_back(1, 1000);
         assert_eq!((shares.of(1), shares.counts()), (0, (800, 450)));
         assert_eq!(most(&mut shares, 4), 150);
+    }
+
+    #[test]
+    fn subordinate_users_share_what_their_owner_has() {
+        // Users whom no other test has.
+        payers::set(Persons::parse("4100000000:4200000000:65536", |_| None));
+        let mut shares = Shares::new(800);
+        for uid in (4_200_000_000..4_200_000_200).chain([4_100_000_000]) {
+            while shares.has_room(uid, 1) {
+                shares.take(uid, 1);
+            }
+        }
+        assert_eq!(shares.counts(), (800, 200), "a quarter, as one user has");
+        assert_eq!(shares.of(4_200_000_007), 200);
+        shares.give_back(4_200_000_001, 200);
+        assert_eq!(shares.counts().1, 0);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 
 use super::shares::ROOT;
+use crate::payers::payer_of;
 
 /// Time that the calls of one user may wait in each [`WINDOW`]: hundreds of sockets that are closed
 /// and bound again, of which each waits a fraction of a millisecond; a tenth of the attach server.
@@ -42,13 +43,13 @@ impl WaitBudget {
         if uid == ROOT {
             return WAITED_MAX;
         }
-        let waited = self.waited.get(&uid).copied().unwrap_or(Nanos::ZERO);
+        let waited = self.waited.get(&payer_of(uid)).copied().unwrap_or(Nanos::ZERO);
         WAITED_MAX.since(waited).min(ALL_WAITED_MAX.since(self.all))
     }
 
     /// A call of a user has waited so long.
     pub(super) fn note(&mut self, uid: u32, waited: Nanos) {
-        let all = self.waited.entry(uid).or_insert(Nanos::ZERO);
+        let all = self.waited.entry(payer_of(uid)).or_insert(Nanos::ZERO);
         *all += waited;
         if uid != ROOT {
             self.all += waited;
