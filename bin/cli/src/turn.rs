@@ -71,18 +71,19 @@ fn place(admin_socket: &Path) -> PathBuf {
 }
 
 /// The file, which is made where it is missing. It is the socket's owner's then, whoever makes it:
-/// he could not replace his daemon any more if it stayed with root.
+/// he could not replace his daemon any more if it stayed with root. One that is there already and
+/// is neither his nor root's was put there by somebody who may hold it locked for ever.
 fn opened(path: &Path, admin_socket: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600).custom_flags(flags);
-    match options.open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        opened => return opened,
-    }
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let owner =
         std::fs::symlink_metadata(admin_socket).map_or(own, |data| (data.uid(), data.gid()));
+    match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        opened => return opened.and_then(|file| trusted(file, owner.0)),
+    }
     if own.0 != 0 && owner.0 != own.0 {
         return Err(ErrorKind::PermissionDenied.into());
     }
@@ -93,9 +94,20 @@ fn opened(path: &Path, admin_socket: &Path) -> io::Result<File> {
         }
         // Somebody else was quicker.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            options.create_new(false).open(path)
+            options.create_new(false).open(path).and_then(|file| trusted(file, owner.0))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// The file, if it is root's or `owner`'s.
+fn trusted(file: File, owner: u32) -> io::Result<File> {
+    match file.metadata()?.uid() {
+        user if user == 0 || user == owner => Ok(file),
+        user => {
+            let why = format!("it is of user {user}, who is not the admin socket's owner");
+            Err(io::Error::new(ErrorKind::PermissionDenied, why))
+        }
     }
 }
 
@@ -130,6 +142,30 @@ mod tests {
         assert!(Turn::to_end(nowhere).expect("as ever").is_none());
         let refused = Turn::to_replace(Path::new("/dev/null/admin.sock")).expect_err("no folder");
         assert!(refused.to_string().ends_with("was not touched"), "{refused}");
+    }
+
+    #[test]
+    fn a_file_that_is_neither_roots_nor_the_socket_owners_is_no_turn() {
+        let socket = std::env::temp_dir().join(format!("calisto-turn-by-{}", std::process::id()));
+        for path in [&socket, &place(&socket)] {
+            std::fs::write(path, "").expect("there is room");
+        }
+        let own = |path: &Path, user| {
+            std::os::unix::fs::chown(path, Some(user), None).expect("this test needs root");
+        };
+        for (of_socket, of_file, is_turn) in
+            [(65534, 65534, true), (65534, 0, true), (65534, 65533, false), (0, 65533, false)]
+        {
+            own(&socket, of_socket);
+            own(&place(&socket), of_file);
+            let turn = Turn::to_replace(&socket).map(|turn| turn.is_some());
+            assert_eq!(turn.unwrap_or(false), is_turn, "{of_socket} {of_file}");
+            let turn = Turn::to_end(&socket).expect("nobody replaces");
+            assert_eq!(turn.is_some(), is_turn, "{of_socket} {of_file}");
+        }
+        for path in [&socket, &place(&socket)] {
+            std::fs::remove_file(path).expect("it is ours");
+        }
     }
 
     #[test]
