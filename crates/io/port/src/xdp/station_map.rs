@@ -32,6 +32,7 @@ impl StationMap {
     }
 
     /// From the next packet on these are ours, and no others. One that stays is there all the time.
+    /// Where there is no room, because an earlier change has failed half-way, others go first.
     pub(super) fn set(&self, addresses: &[[u8; ADDRESS_BYTES]]) -> Result<(), SysError> {
         let set = || {
             let mut old = Vec::new();
@@ -42,8 +43,12 @@ impl StationMap {
                 }
                 last = Some(key);
             }
-            addresses.iter().try_for_each(|address| self.map.update(address, &[1]))?;
-            old.iter().try_for_each(|key| self.map.delete(key))
+            let add = || addresses.iter().try_for_each(|address| self.map.update(address, &[1]));
+            let remove = || old.iter().try_for_each(|key| self.map.delete(key));
+            match add() {
+                Err(Errno::TOOBIG) => remove().and_then(|()| add()),
+                added => added.and_then(|()| remove()),
+            }
         };
         set().map_err(|errno: Errno| SysError::new("say which link addresses are ours", errno, ""))
     }
@@ -74,5 +79,17 @@ mod tests {
             let there: Vec<u8> = (0..70).filter(|last| has(*last)).collect();
             assert_eq!(there, wanted);
         }
+    }
+
+    #[test]
+    fn a_map_that_is_full_of_what_was_is_set_all_the_same() {
+        let map = StationMap::create().expect("this test needs root");
+        let address = |last: u8| [2, 0, 0, 0, 0, last];
+        for left in 0..ENTRIES_MAX as u8 {
+            map.map.update(&address(left), &[1]).expect("there is room");
+        }
+        map.set(&[address(0), address(200)]).expect("others go for them");
+        let has = |last: u8| map.map.contains(&address(last)).expect("it is there");
+        assert_eq!((0..=255).filter(|last| has(*last)).collect::<Vec<u8>>(), [0, 200]);
     }
 }
