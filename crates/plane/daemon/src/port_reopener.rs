@@ -57,6 +57,8 @@ pub(crate) struct PortReopener {
     returned: Sender<Returned>,
     /// What was said of each port last.
     said: BTreeMap<usize, String>,
+    /// Why the link addresses are not known, as it was said last.
+    said_of_stations: Option<String>,
 }
 
 /// The thread, which ends when this is dropped.
@@ -102,6 +104,7 @@ impl PortReopener {
             stop: Arc::new(EventFd::new()?),
             returned,
             said: BTreeMap::new(),
+            said_of_stations: None,
         };
         Ok((reopener, receiver))
     }
@@ -190,15 +193,16 @@ impl PortReopener {
 
     /// Writes down under which link addresses the ports are reached now. Whether that is known.
     fn follow(&mut self) -> bool {
-        let followed = self.stations.follow();
-        if let Err(error) = &followed {
+        let error = self.stations.follow().err().map(|error| error.to_string());
+        let is_known = error.is_none();
+        if let Some(error) = news(&mut self.said_of_stations, error) {
             tracing::warn!(
                 target: log::PORTS,
                 "the link addresses of the ports are not known, and are taken to be as they were: \
                  {error}"
             );
         }
-        followed.is_ok()
+        is_known
     }
 
     /// Attaches a port's program, if its interface is another one. Whether it is not the one that
@@ -219,6 +223,13 @@ impl PortReopener {
     }
 }
 
+/// What is to be said now: nothing where that was said last, however often it is tried again.
+fn news(said: &mut Option<String>, now: Option<String>) -> Option<&str> {
+    let is_said = *said == now;
+    *said = now;
+    said.as_deref().filter(|_| !is_said)
+}
+
 impl Drop for ReopenerThread {
     fn drop(&mut self) {
         self.stop.ring();
@@ -226,5 +237,19 @@ impl Drop for ReopenerThread {
             // Its end was told when it came.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_again_and_again_is_said_once_until_it_is_another_thing_or_was_over() {
+        let mut said = None;
+        let mut tell = |error: Option<&str>| news(&mut said, error.map(str::to_owned)).is_some();
+        let tries = [Some("a"), Some("a"), Some("b"), Some("b"), None, Some("b"), None, None];
+        let told = tries.map(&mut tell);
+        assert_eq!(told, [true, false, true, false, false, true, false, false]);
     }
 }
