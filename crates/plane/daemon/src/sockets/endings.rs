@@ -11,9 +11,23 @@ use super::names::SlotKey;
 pub(super) struct Endings {
     pub(super) ends: SocketEnds,
     pub(super) suspects: Vec<Suspects>,
+    unknown: Option<Unknown>,
     /// Connections that have ended here and go on in the kernel.
     pub(super) given: Given,
 }
+
+/// It was not known which sockets are open. When that is looked for again, and how long after the
+/// look before.
+#[derive(Clone, Copy, Debug)]
+struct Unknown {
+    look_at: Nanos,
+    rest: Nanos,
+}
+
+/// One that could not know is followed by another look after so long at first, and at most: each
+/// keeps the attach server for as long as processes keep it.
+const LOOK_AGAIN_AFTER: Nanos = Nanos::from_secs(10);
+const LOOK_AGAIN_MAX: Nanos = Nanos::from_secs(600);
 
 /// Connections of an application that no descriptor may stand for.
 pub(super) struct Suspects {
@@ -37,7 +51,12 @@ impl Endings {
     /// # Errors
     /// The kernel's netlink socket cannot be opened.
     pub(super) fn watch() -> Result<Self, SysError> {
-        Ok(Self { ends: SocketEnds::watch()?, suspects: Vec::new(), given: Given::new() })
+        Ok(Self {
+            ends: SocketEnds::watch()?,
+            suspects: Vec::new(),
+            unknown: None,
+            given: Given::new(),
+        })
     }
 
     /// Notes that there is reason to look again at what is suspected of an application. False:
@@ -48,6 +67,20 @@ impl Endings {
         suspects.map(|one| one.again = true).is_some()
     }
 
+    /// A look for sockets that are open has ended; whether it knows.
+    pub(super) fn note_look(&mut self, is_known: bool, now: Nanos) {
+        let rest = match self.unknown {
+            Some(Unknown { rest, .. }) => Nanos(rest.0 * 2).min(LOOK_AGAIN_MAX),
+            None => LOOK_AGAIN_AFTER,
+        };
+        self.unknown = (!is_known).then_some(Unknown { look_at: now + rest, rest });
+    }
+
+    /// Whether all sockets are to be looked for again, because the last look did not know.
+    pub(super) fn is_look_due(&self, now: Nanos) -> bool {
+        self.unknown.is_some_and(|unknown| unknown.look_at <= now)
+    }
+
     /// Takes what is to be looked at now.
     pub(super) fn take_due(&mut self, now: Nanos) -> Vec<Suspects> {
         self.suspects.extract_if(.., |suspects| suspects.look_at <= now).collect()
@@ -56,6 +89,31 @@ impl Endings {
     /// When to look next.
     pub(super) fn next_deadline(&self) -> Nanos {
         let due = self.suspects.iter().map(|one| one.look_at);
-        due.min().unwrap_or(Nanos::FAR_FUTURE)
+        let unknown = self.unknown.map(|unknown| unknown.look_at);
+        due.chain(unknown).min().unwrap_or(Nanos::FAR_FUTURE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_did_not_know_is_followed_by_others_ever_later_until_one_knows() {
+        let mut endings = Endings::watch().expect("netlink is there");
+        let mut now = Nanos::from_secs(7);
+        assert!(!endings.is_look_due(now) && endings.next_deadline() == Nanos::FAR_FUTURE);
+        let mut rests = Vec::new();
+        for _ in 0..8 {
+            endings.note_look(false, now);
+            assert!(!endings.is_look_due(now));
+            let due = endings.next_deadline();
+            rests.push(due.since(now).0 / 1_000_000_000);
+            now = due;
+            assert!(endings.is_look_due(now));
+        }
+        assert_eq!(rests, [10, 20, 40, 80, 160, 320, 600, 600]);
+        endings.note_look(true, now);
+        assert!(!endings.is_look_due(Nanos::FAR_FUTURE));
     }
 }

@@ -18,6 +18,7 @@ use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
 use crate::guardian::Guardian;
 use crate::log;
+use crate::open_sockets::OpenSockets::Nobody;
 
 /// Ends that are heard in one turn of the attach server: others want to be heard too.
 const ENDS: usize = 4096;
@@ -66,6 +67,9 @@ impl SocketTable {
         self.check_rights(now);
         self.tend_lingering(now);
         self.tend_suspects(now);
+        if self.endings.is_look_due(now) {
+            self.look_for_ends(|_| true, now);
+        }
         self.network.neighbours.refresh(now);
         self.tend_memory(now);
         self.claimed.tend(now, claims, &mut self.descriptors);
@@ -319,17 +323,21 @@ impl SocketTable {
         };
         let mut over: Vec<u64> = self.records.cookies().filter(meant).collect();
         if over.is_empty() {
-            return;
+            return self.endings.note_look(true, now);
         }
         let attached: Vec<u32> =
             self.apps.iter().flat_map(|app| app.pids.iter().copied()).collect();
-        let open = match self.table_config.open_sockets.cookies(attached) {
+        let asked = self.table_config.open_sockets.cookies(attached);
+        // Who looks has ended for good, if it has.
+        let is_known = asked.is_ok() || matches!(self.table_config.open_sockets, Nobody);
+        self.endings.note_look(is_known, now);
+        let open = match asked {
             Ok(open) => open,
             Err(error) => {
                 tracing::warn!(
                     target: log::SOCKETS,
                     "which sockets are open is not known ({error}): connections whose end was not \
-                     told stay until their program ends"
+                     told stay until that is known, or their program ends"
                 );
                 return;
             }
