@@ -131,14 +131,21 @@ impl AttachServer {
     }
 
     /// Until somebody has something to say, or a stranger's patience is over.
-    fn wait(&self) {
+    fn wait(&mut self) {
         let mut fds = vec![PollFd::from_borrowed_fd(self.eventfd.as_fd(), PollFlags::IN)];
         let entrances = self.entrances.descriptors();
         fds.extend(entrances.map(|entrance| PollFd::from_borrowed_fd(entrance, PollFlags::IN)));
-        for client in self.clients.iter().filter(|client| !self.must_wait(client)) {
+        let before = fds.len();
+        let mut whose = Vec::new();
+        for (at, client) in self.clients.iter().enumerate() {
+            if self.must_wait(client) {
+                continue;
+            }
             fds.push(PollFd::from_borrowed_fd(client.peer.as_fd(), PollFlags::IN));
+            whose.push(at);
             if let Some(process) = client.process() {
                 fds.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN));
+                whose.push(at);
             }
         }
         if let Some(socket_table) = &self.socket_table {
@@ -158,6 +165,14 @@ impl AttachServer {
         };
         // An interrupted wait is a wait that is over.
         let _ = poll(&mut fds, (at_most != Nanos::FAR_FUTURE).then_some(&timeout));
+        let news = whose.iter().zip(&fds[before..]).filter(|(_, fd)| !fd.revents().is_empty());
+        let news: Vec<usize> = news.map(|(at, _)| *at).collect();
+        drop(fds);
+        for client in &mut self.clients {
+            // Time counts against a stranger.
+            client.has_news = client.is_stranger();
+        }
+        news.into_iter().for_each(|at| self.clients[at].has_news = true);
     }
 
     /// Applications that the loop has detached are told why. False: that was all.
@@ -221,7 +236,7 @@ impl AttachServer {
         let mut at = 0;
         while at < self.clients.len() {
             self.clients[at].was_heard = true;
-            if self.must_wait(&self.clients[at]) {
+            if !self.clients[at].has_news || self.must_wait(&self.clients[at]) {
                 at += 1;
                 continue;
             }

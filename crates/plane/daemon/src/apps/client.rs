@@ -16,6 +16,8 @@ pub(super) struct Client {
     pub(super) peer: Peer,
     origin: Origin,
     pub(super) since: Instant,
+    /// It may have said something, or its process has ended.
+    pub(super) has_news: bool,
     /// It had the opportunity to say something.
     pub(super) was_heard: bool,
     /// What it wants, until its user may begin again.
@@ -56,6 +58,7 @@ impl Client {
             peer,
             origin,
             since: Instant::now(),
+            has_news: true,
             was_heard: false,
             pending: None,
             app: None,
