@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use self::impatient::Impatient;
-use self::places::Places;
+use self::places::{Places, Whose};
 use crate::failure::Failure;
 use crate::output;
 
@@ -110,7 +110,8 @@ async fn listen<S: Site>(
             continue;
         };
         // Who has its share is not answered.
-        let Some(share) = shares.take(from.ip()) else { continue };
+        let Ok(to) = stream.local_addr() else { continue };
+        let Some(share) = shares.take(Whose::of(from, to)) else { continue };
         let site = Arc::clone(&site);
         tokio::spawn(async move {
             converse(stream, site).await;
