@@ -23,6 +23,7 @@ mod orphans;
 mod process;
 mod pulse;
 mod rescue;
+mod spent;
 pub(crate) mod starter;
 
 use std::io;
@@ -64,13 +65,20 @@ fn guard() -> io::Result<()> {
     let mut held = Held::default();
     let mut means = None;
     let mut pulse = Pulse::new(Nanos::ZERO);
+    let mut is_spent = false;
     loop {
-        let has_word = sys::poll::wait_readable(channel.as_fd(), pulse.look_every());
+        let most = if is_spent { Nanos::ZERO } else { pulse.look_every() };
+        let has_word = sys::poll::wait_readable(channel.as_fd(), most);
+        if is_spent && !has_word {
+            // All that it has said was heard.
+            break;
+        }
         if pulse.is_over(clock::now()) {
             // Once: it may be in the hands of a debugger, and is heard again later.
             pulse.rest();
             if held.end_daemon() {
                 say(format_args!("the daemon hangs (`sockets.hang_ms`), and is ended"));
+                is_spent = held.ends_soon();
             }
         }
         if !has_word {

@@ -11,6 +11,12 @@ use rustix::process::Signal;
 use sys::pidfd::PidFd;
 
 use super::message::{Kind, Message};
+use super::spent::is_spent;
+
+/// Time between two looks whether the daemon can do anything any more, and looks after it was
+/// killed: five seconds.
+const ENDS_EVERY: Nanos = Nanos::from_millis(100);
+const ENDS_LOOKS: usize = 50;
 
 /// An application.
 pub(super) struct App {
@@ -106,9 +112,20 @@ impl Held {
 
     /// Waits until no thread of the daemon can do anything any more.
     pub(super) fn await_death(&self) {
-        if let Some(DaemonProcess { process, .. }) = &self.daemon {
-            while !sys::poll::wait_readable(process.as_fd(), Nanos::FAR_FUTURE) {}
-        }
+        while !self.has_ended() {}
+    }
+
+    /// Waits, not long, for the same after it was killed: where a program keeps one of its threads
+    /// in the kernel its channel stays open.
+    pub(super) fn ends_soon(&self) -> bool {
+        (0..ENDS_LOOKS).any(|_| self.has_ended())
+    }
+
+    /// Whether no thread of the daemon can do anything any more; waits a moment for that.
+    fn has_ended(&self) -> bool {
+        self.daemon.as_ref().is_none_or(|DaemonProcess { pid, process }| {
+            sys::poll::wait_readable(process.as_fd(), ENDS_EVERY) || is_spent(*pid)
+        })
     }
 
     /// Ends a daemon that hangs, unless a debugger has it. Whether it does.
