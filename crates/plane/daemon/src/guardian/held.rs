@@ -12,6 +12,7 @@ use sys::pidfd::PidFd;
 
 use super::message::{Kind, Message};
 use super::spent::is_spent;
+use crate::sockets::closer::Closer;
 
 /// Time between two looks whether the daemon can do anything any more, and looks after it was
 /// killed: five seconds.
@@ -60,6 +61,8 @@ pub(super) struct Held {
     /// Open, and no more.
     sockets: Vec<OwnedFd>,
     daemon: Option<DaemonProcess>,
+    /// Closes what processes have sent.
+    closer: Option<Closer>,
     /// The daemon's place.
     lock: Option<OwnedFd>,
 }
@@ -102,7 +105,15 @@ impl Held {
             Kind::Socket => self.sockets.push(next()?),
             Kind::Gone => {
                 self.apps.retain(|app| app.key != key);
-                self.members.retain(|member| member.key != key);
+                for Member { peer, .. } in self.members.extract_if(.., |member| member.key == key) {
+                    // With it goes what the process has sent and nobody has read: descriptors whose
+                    // close may take as long as it likes, if the daemon has closed its own before.
+                    let closer = self.closer.take().or_else(|| Closer::start().ok());
+                    self.closer = closer;
+                    if let Some(closer) = &mut self.closer {
+                        closer.close(peer.credentials().uid, peer);
+                    }
+                }
                 self.pollers.retain(|poller| poller.key != key);
             }
             Kind::Bye | Kind::Start | Kind::Stop | Kind::Alive | Kind::Ending => {}
