@@ -19,9 +19,11 @@
 //! A tick that can change nothing (nothing wanted, nothing measured anew) is only counted; all
 //! others are written one by one, and workers whose figures did not change are left out of them.
 
+mod again;
 mod buffers;
 mod event;
 mod line;
+mod recorded;
 mod recorder;
 mod replay;
 mod report;
@@ -29,19 +31,29 @@ mod runs;
 mod snapshot;
 mod write;
 
-pub(crate) use buffers::Buffers;
+use std::io::BufRead;
+
+pub use again::Counts;
 pub use event::Event;
 pub(crate) use event::What;
+pub(crate) use recorded::{Recorded, Step};
 pub use recorder::Recorder;
-pub(crate) use replay::next_line;
-pub use replay::replay;
+pub(crate) use replay::replay as replay_of;
 pub use report::{Difference, Ending, ReplayError, ReplayReport};
 pub use snapshot::{Snapshot, Unrecordable};
 pub use write::Writer;
-pub(crate) use write::line;
 
 /// The version of the form that this crate writes and reads.
 pub const VERSION: u32 = 1;
 
 /// Bytes of a line, at most: a snapshot of a million groups in which no two neighbours are alike.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// Runs the control loop again from the lines of its recording. It stops at the first answer that
+/// differs, which is a report and no error, and where the recording ends.
+///
+/// # Errors
+/// The first line that is not of a recording or says what is not possible, and why.
+pub fn replay(lines: impl BufRead) -> Result<ReplayReport, ReplayError> {
+    replay_of::<Snapshot>(lines)
+}

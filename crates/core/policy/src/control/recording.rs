@@ -105,7 +105,7 @@ impl Control {
     #[inline]
     pub(super) fn note(&mut self, what: impl FnOnce() -> What) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.push(what());
+            recorder.note(what());
         }
     }
 

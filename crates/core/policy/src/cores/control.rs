@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::app::{AppTerms, Class, CoresRefused};
 use super::interval::Interval;
 use super::plan::{CoresPlan, Hold};
-use super::record::{CoresRecorder, What};
+use super::record::{CoresSnapshot, What};
 use super::sample::CoresSample;
 use super::table::{Freed, Table};
 use super::{Allocate, Asks, CoreId};
 use crate::number;
+use crate::record::Recorder;
 
 /// What is the same for every policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +54,7 @@ pub struct CoresControl {
     pub(super) unserved: Vec<AppId>,
     /// The same of the tick under way.
     pub(super) left: Vec<AppId>,
-    pub(super) recorder: Option<Box<CoresRecorder>>,
+    pub(super) recorder: Option<Box<Recorder<CoresSnapshot>>>,
 }
 
 /// A round of serving. An application is served in the first one that it belongs to.

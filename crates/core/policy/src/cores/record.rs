@@ -16,10 +16,11 @@
 //! {"end":{"lost":0}}
 //! ```
 
+mod again;
 mod event;
 mod line;
-mod replay;
-mod write;
+
+use std::io::BufRead;
 
 use base::AppId;
 use serde::{Deserialize, Serialize};
@@ -33,12 +34,11 @@ use super::sample::CoresSample;
 use super::table::{SavedTable, Table};
 use super::{Allocate, SavedAllocate};
 use crate::number;
-use crate::record::Buffers;
+use crate::record::{Recorder, ReplayError, ReplayReport, replay_of};
 
+pub use again::CoresCounts;
 pub use event::CoresEvent;
 pub(super) use event::What;
-pub use replay::{CoresReplay, replay};
-pub use write::CoresWriter;
 
 /// The version of the form that this crate writes and reads.
 pub const VERSION: u32 = 1;
@@ -57,6 +57,15 @@ pub struct CoresSnapshot {
     unserved: Vec<AppId>,
 }
 
+/// Runs the core control again from the lines of its recording. It stops at the first answer that
+/// differs, which is a report and no error, and where the recording ends.
+///
+/// # Errors
+/// The first line that is not of a recording or says what is not possible, and why.
+pub fn replay(lines: impl BufRead) -> Result<ReplayReport<CoresCounts>, ReplayError> {
+    replay_of::<CoresSnapshot>(lines)
+}
+
 impl CoresControl {
     /// Everything from now on is noted, after the returned snapshot: `buffers` buffers of `events`
     /// events, 48 bytes each. A tick is an event, and one for each worker that holds a core. A
@@ -71,18 +80,17 @@ impl CoresControl {
             tick: self.asks.tick,
             unserved: self.unserved.clone(),
         };
-        let recorder = Buffers::new(buffers, events, &CoresEvent(What::Parked));
-        self.recorder = Some(Box::new(CoresRecorder { buffers: recorder }));
+        self.recorder = Some(Box::new(Recorder::with_room((), buffers, events)));
         snapshot
     }
 
     /// The recorder in use, to take full buffers from and give empty ones to.
-    pub fn recorder(&mut self) -> Option<&mut CoresRecorder> {
+    pub fn recorder(&mut self) -> Option<&mut Recorder<CoresSnapshot>> {
         self.recorder.as_deref_mut()
     }
 
     /// Ends the recording; what is left in the recorder is for the writer.
-    pub fn stop_recording(&mut self) -> Option<Box<CoresRecorder>> {
+    pub fn stop_recording(&mut self) -> Option<Box<Recorder<CoresSnapshot>>> {
         self.recorder.take()
     }
 
@@ -115,7 +123,7 @@ impl CoresControl {
 
     pub(super) fn note(&mut self, what: impl FnOnce() -> What) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.buffers.push(CoresEvent(what()));
+            recorder.push(CoresEvent(what()));
         }
     }
 
@@ -124,10 +132,10 @@ impl CoresControl {
         let CoresPlan { grants, parks, revokes, takes, rests } = plan;
         let lists = [grants, parks, revokes, takes].into_iter().zip(event::Part::ALL);
         for (hold, part) in lists.flat_map(|(list, part)| list.iter().map(move |&h| (h, part))) {
-            recorder.buffers.push(CoresEvent(What::Hold(part, hold)));
+            recorder.push(CoresEvent(What::Hold(part, hold)));
         }
         for &worker in rests {
-            recorder.buffers.push(CoresEvent(What::Rest(worker)));
+            recorder.push(CoresEvent(What::Rest(worker)));
         }
     }
 
@@ -136,19 +144,14 @@ impl CoresControl {
         let is_quiet = self.asks.more.is_empty() && self.asks.fewer.is_empty();
         let Some(recorder) = &mut self.recorder else { return };
         if sample.busy.is_empty() && sample.waiting.is_empty() && plan.is_empty() && is_quiet {
-            match recorder.buffers.last_mut() {
-                Some(CoresEvent(What::Idle { ticks, last })) if *ticks < u32::MAX => {
-                    (*ticks, *last) = (*ticks + 1, sample.now);
-                }
-                _ => recorder.buffers.push(CoresEvent(What::Idle { ticks: 1, last: sample.now })),
-            }
+            recorder.push_idle(sample.now);
             return;
         }
         for &busy in &sample.busy {
-            recorder.buffers.push(CoresEvent(What::Busy(busy)));
+            recorder.push(CoresEvent(What::Busy(busy)));
         }
         for &app in &sample.waiting {
-            recorder.buffers.push(CoresEvent(What::Waiting(app)));
+            recorder.push(CoresEvent(What::Waiting(app)));
         }
         self.note_plan(plan);
         self.note(|| What::Tick { now: sample.now, cost: sample.cost });
@@ -163,38 +166,5 @@ impl CoresControl {
 
     pub(super) fn note_policy(&mut self, policy: &dyn Allocate) {
         self.note(|| What::SetPolicy(Box::new(policy.save())));
-    }
-}
-
-/// Takes the events of one core control.
-#[derive(Debug)]
-pub struct CoresRecorder {
-    buffers: Buffers<CoresEvent>,
-}
-
-impl CoresRecorder {
-    /// A buffer that is full, the oldest first.
-    pub fn take_full(&mut self) -> Option<Vec<CoresEvent>> {
-        self.buffers.take_full()
-    }
-
-    /// A buffer that was taken, to be filled again.
-    pub fn give_back(&mut self, buffer: Vec<CoresEvent>) {
-        self.buffers.give_back(buffer);
-    }
-
-    /// Makes a buffer that is not full yet ready to be taken.
-    pub fn flush(&mut self) {
-        self.buffers.flush();
-    }
-
-    /// Events that found no room: when there are any, the recording is at its end.
-    pub fn lost(&self) -> u64 {
-        self.buffers.lost()
-    }
-
-    /// The buffers that are left, oldest first.
-    pub fn into_rest(self) -> impl Iterator<Item = Vec<CoresEvent>> {
-        self.buffers.into_rest()
     }
 }

@@ -15,7 +15,7 @@ use crate::table::Entry;
 /// One call. The names are those of [`crate::Control`]'s methods.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Line {
+pub enum Line {
     Tick {
         now: u64,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,7 +106,7 @@ fn is_empty(plan: &Plan) -> bool {
 /// Where a packet went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum PlacedLine {
+pub enum PlacedLine {
     Nowhere,
     Now(u16),
     Move(u16, u16),
@@ -124,7 +124,7 @@ impl From<Placed> for PlacedLine {
 
 /// Puts items and calls together.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
+pub struct Assembly {
     sampled: Vec<WorkerSample>,
     load: Option<LoadSample>,
     moves: Vec<Move>,

@@ -5,21 +5,14 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::again::Counts;
+
 /// How much of a recording was run again, and whether every answer was the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ReplayReport {
-    /// Ticks with the same plan, those that asked for nothing included.
-    pub ticks: u64,
-    /// Of these: ticks whose plan asked for something.
-    pub plans: u64,
-    /// Moves in these plans.
-    pub moves: u64,
-    /// Whole tables in these plans.
-    pub tables: u64,
-    /// Groups that were placed the same.
-    pub placements: u64,
-    /// Everything else that happened: answers of the shell, requests, proposals.
-    pub other_events: u64,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplayReport<C = Counts> {
+    /// What was the same.
+    #[serde(flatten)]
+    pub counts: C,
     /// The first answer that was not the same; nothing after it was run.
     pub difference: Option<Difference>,
     /// How the recording ends.
@@ -38,7 +31,7 @@ pub struct Difference {
 }
 
 /// How a recording ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// Nothing is missing.
@@ -46,28 +39,30 @@ pub enum Ending {
     /// This many events found no room in the recorder after the last line.
     Lost(u64),
     /// The last line is missing or cut off.
-    #[default]
     CutOff,
     /// The replay did not come that far.
     NotReached,
 }
 
-impl ReplayReport {
+impl<C> ReplayReport<C> {
     /// Whether all of a complete recording gave the same answers.
     pub fn is_same(&self) -> bool {
         self.difference.is_none() && self.ending == Ending::Complete
     }
+}
 
+impl ReplayReport {
     /// For people.
     pub fn table(&self) -> String {
+        let counts = &self.counts;
         let mut text = String::new();
         for (what, count) in [
-            ("ticks with the same plan", self.ticks),
-            ("  that asked for something", self.plans),
-            ("  moves", self.moves),
-            ("  whole tables", self.tables),
-            ("groups placed the same", self.placements),
-            ("other events", self.other_events),
+            ("ticks with the same plan", counts.ticks),
+            ("  that asked for something", counts.plans),
+            ("  moves", counts.moves),
+            ("  whole tables", counts.tables),
+            ("groups placed the same", counts.placements),
+            ("other events", counts.other_events),
         ] {
             writeln!(text, "{what:<28}{count:>12}").expect("a String takes all");
         }
@@ -76,7 +71,7 @@ impl ReplayReport {
     }
 }
 
-impl fmt::Display for ReplayReport {
+impl<C> fmt::Display for ReplayReport<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Difference { line, expected, got }) = &self.difference {
             return write!(

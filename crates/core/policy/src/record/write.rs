@@ -2,34 +2,34 @@
 
 use std::io::{self, Write};
 
-use super::event::Event;
-use super::line::{Assembly, Line};
+use super::recorded::Recorded;
 use super::snapshot::Snapshot;
 
-/// Writes the lines of one recording, on whatever thread has the time.
+/// Writes the lines of one recording, on whatever thread has the time. `S` is the snapshot that the
+/// recording begins with.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct Writer<W, S: Recorded = Snapshot> {
     to: W,
-    assembly: Assembly,
+    assembly: S::Assembly,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write, S: Recorded> Writer<W, S> {
     /// Begins with the line of the snapshot.
     ///
     /// # Errors
     /// `to` does not take it.
-    pub fn begin(mut to: W, snapshot: &Snapshot) -> io::Result<Self> {
+    pub fn begin(mut to: W, snapshot: &S) -> io::Result<Self> {
         line(&mut to, snapshot)?;
-        Ok(Self { to, assembly: Assembly::default() })
+        Ok(Self { to, assembly: S::Assembly::default() })
     }
 
     /// Writes the events of a buffer; buffers come in their order.
     ///
     /// # Errors
     /// `to` does not take them.
-    pub fn write(&mut self, events: &[Event]) -> io::Result<()> {
+    pub fn write(&mut self, events: &[S::Event]) -> io::Result<()> {
         for event in events {
-            if let Some(call) = self.assembly.add(event) {
+            if let Some(call) = S::add(&mut self.assembly, event) {
                 line(&mut self.to, &call)?;
             }
         }
@@ -49,14 +49,13 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// `to` does not take it.
     pub fn end(mut self, lost: u64) -> io::Result<W> {
-        line(&mut self.to, &Line::End { lost })?;
+        line(&mut self.to, &S::end(lost))?;
         self.to.flush()?;
         Ok(self.to)
     }
 }
 
-/// Writes one line.
-pub(crate) fn line(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
+fn line(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *to, what)?;
     to.write_all(b"\n")
 }

@@ -91,10 +91,10 @@ proptest! {
         prop_assert_eq!(&answers(&text), &shell.answers, "it says what happened");
         let report = run(&text);
         prop_assert!(report.is_same(), "{report}\n{text}");
-        prop_assert_eq!(report.ticks, expected);
+        prop_assert_eq!(report.counts.ticks, expected);
         let placements = shell.answers.iter().filter(|answer| !answer.starts_with('{')).count();
-        prop_assert_eq!(report.placements, placements as u64);
-        prop_assert_eq!(report.plans, (shell.answers.len() - placements) as u64);
+        prop_assert_eq!(report.counts.placements, placements as u64);
+        prop_assert_eq!(report.counts.plans, (shell.answers.len() - placements) as u64);
     }
 
     #[test]
@@ -241,7 +241,7 @@ fn a_full_recorder_says_what_it_lost_and_the_replay_ends_there() {
     let text = shell.written(&snapshot);
     assert!(text.ends_with("{\"end\":{\"lost\":236}}\n"), "{text}");
     let report = run(&text);
-    assert_eq!((report.placements, report.ending), (20, Ending::Lost(236)));
+    assert_eq!((report.counts.placements, report.ending), (20, Ending::Lost(236)));
     assert!(!report.is_same());
     assert!(report.table().contains("236 events after that found no room"), "{}", report.table());
 }
@@ -267,7 +267,7 @@ fn ticks_at_rest_take_one_line_however_many_they_are() {
     (0..20_000).for_each(|_| shell.tick(None));
     let text = shell.written(&snapshot);
     assert_eq!(text.lines().count(), 3, "{text}");
-    assert_eq!(run(&text).ticks, 20_000);
+    assert_eq!(run(&text).counts.ticks, 20_000);
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn replayed(mut shell: Shell, after: impl FnOnce(&mut Shell)) -> u64 {
     let text = shell.written(&snapshot);
     let report = run(&text);
     assert!(report.is_same(), "{report}\n{text}");
-    report.plans
+    report.counts.plans
 }
 
 fn ticks(shell: &mut Shell) {

@@ -10,7 +10,7 @@ use crate::number;
 /// One call. The names are those of [`crate::cores::CoresControl`]'s methods.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Line {
+pub enum Line {
     Tick {
         sample: CoresSample,
         #[serde(default, skip_serializing_if = "CoresPlan::is_empty")]
@@ -64,7 +64,7 @@ pub(super) enum Line {
 
 /// Puts items and calls together.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
+pub struct Assembly {
     sample: CoresSample,
     plan: CoresPlan,
     named: Vec<WorkerId>,

@@ -5,8 +5,9 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
-use super::record::{CoresReplay, CoresSnapshot, CoresWriter, replay};
+use super::record::{CoresCounts, CoresSnapshot, replay};
 use super::*;
+use crate::record::{ReplayReport, Writer};
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -199,7 +200,7 @@ impl Shell {
     fn written(&mut self, snapshot: &CoresSnapshot) -> String {
         let recorder = self.harness.control.stop_recording().expect("it was begun");
         let lost = recorder.lost();
-        let mut writer = CoresWriter::begin(Vec::new(), snapshot).expect("memory takes all");
+        let mut writer = Writer::begin(Vec::new(), snapshot).expect("memory takes all");
         for buffer in recorder.into_rest() {
             writer.write(&buffer).expect("memory takes all");
         }
@@ -208,7 +209,7 @@ impl Shell {
     }
 }
 
-fn run(text: &str) -> CoresReplay {
+fn run(text: &str) -> ReplayReport<CoresCounts> {
     replay(Cursor::new(text)).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
@@ -252,9 +253,9 @@ proptest! {
         let report = run(&text);
         prop_assert!(report.is_same(), "{report}\n{text}");
         let is_tick = |event: &&Event| matches!(event, Event::Tick(..) | Event::Quiet);
-        prop_assert_eq!(report.ticks, after.iter().filter(is_tick).count() as u64);
+        prop_assert_eq!(report.counts.ticks, after.iter().filter(is_tick).count() as u64);
         let grants = text.matches("\"core\":").count();
-        prop_assert!(report.grants as usize <= grants);
+        prop_assert!(report.counts.grants as usize <= grants);
     }
 
     #[test]
@@ -283,7 +284,11 @@ fn a_changed_answer_is_found_and_its_line_named() {
     shell.handle(&Event::Quiet);
     let text = shell.written(&snapshot);
     let report = run(&text);
-    assert_eq!((report.ticks, report.grants, report.is_same()), (3, 1, true), "{text}");
+    assert_eq!(
+        (report.counts.ticks, report.counts.grants, report.is_same()),
+        (3, 1, true),
+        "{text}"
+    );
     let report = run(&text.replacen("\"core\":0", "\"core\":1", 1));
     assert_eq!(report.difference.expect("another core").line, 2);
     let cut = &text[..text.len() - 3];

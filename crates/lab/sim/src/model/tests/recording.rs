@@ -1,7 +1,7 @@
 //! The machine keeps the contracts of the loops that it drives: what they were told and have
 //! answered, run again without it, gives every answer again.
 
-use policy::cores::record::{self as cores_record, CoresWriter};
+use policy::cores::record as cores_record;
 use policy::record::{self, ReplayReport, Writer};
 
 use super::*;
@@ -45,7 +45,7 @@ fn replayed(plan: MachinePlan) -> ReplayReport {
     let report = record::replay(&lines[..]).expect("it is a recording");
     assert!(report.is_same(), "{said}: {report}");
 
-    let mut writer = CoresWriter::begin(Vec::new(), &cores_snapshot).expect("as above");
+    let mut writer = Writer::begin(Vec::new(), &cores_snapshot).expect("as above");
     let recorder = machine.cores.stop_recording().expect("it was begun");
     let lost = recorder.lost();
     recorder.into_rest().for_each(|events| writer.write(&events).expect("as above"));
@@ -59,7 +59,7 @@ fn replayed(plan: MachinePlan) -> ReplayReport {
 fn recorded_samples_of_a_machine_replay_to_the_same_plans() {
     for policy in ["sticky", "modulo", "balanced", "hybrid", "prefilled", "least_loaded"] {
         let report = replayed(waves(System::policy_over(policy, 256)));
-        assert!(report.tables > 0 && report.placements > 0, "{policy}: {report:?}");
+        assert!(report.counts.tables > 0 && report.counts.placements > 0, "{policy}: {report:?}");
     }
 }
 
@@ -72,5 +72,5 @@ fn so_do_those_in_which_single_groups_are_moved_away_from_loaded_workers() {
         ..exponential(4, System::policy_over("balanced", 512))
     };
     let report = replayed(plan(4, app, 200_000.0));
-    assert!(report.moves > 0, "{report:?}");
+    assert!(report.counts.moves > 0, "{report:?}");
 }

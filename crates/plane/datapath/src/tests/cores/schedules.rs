@@ -4,7 +4,8 @@
 
 use std::io::Cursor;
 
-use policy::cores::record::{CoresWriter, replay};
+use policy::cores::record::replay;
+use policy::record::Writer;
 
 use super::floor::FakeThreads;
 use super::*;
@@ -137,7 +138,7 @@ fn run(seed: u64) {
     let FakeThreads { placed, .. } = &floor.fake_threads;
     assert!(placed.len() as u64 <= floor.count(CoreEvent::Grants));
     let mut recorder = floor.allocator.control().stop_recording().expect("it was started");
-    let mut writer = CoresWriter::begin(Vec::new(), &snapshot).expect("memory");
+    let mut writer = Writer::begin(Vec::new(), &snapshot).expect("memory");
     let lost = recorder.lost();
     while let Some(full) = recorder.take_full() {
         writer.write(&full).expect("memory");
