@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Nanos, PortId};
 use port::{AnyPort, Filter, Opener, Port, PortSpec};
-use shm::wait::{WaitConfig, WaitStrategy};
+use sched::{WaitConfig, WaitStrategy};
 use shm::{Batch, Frame, FramePool, PoolConfig};
 use sys::cpu_set::CpuSet;
 use sys::eventfd::EventFd;

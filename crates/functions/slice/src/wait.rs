@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use base::Nanos;
 use port::Port;
+use sched::Step;
 use shm::Waited;
-use shm::wait::Step;
 use sys::eventfd::EventFd;
 use sys::poll_set::PollSet;
 use sys::{clock, poll};

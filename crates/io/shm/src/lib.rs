@@ -8,8 +8,6 @@
 pub mod core_grant;
 /// A wake-up that costs a system call only when somebody sleeps.
 pub mod doorbell;
-/// The order in which claimed queues are served.
-pub mod drr_scheduler;
 /// Per-flow bytes that outlive a move from worker to worker.
 pub mod flow_state;
 /// The right to the bytes of one packet.
@@ -39,7 +37,6 @@ pub mod wait;
 
 pub use core_grant::{CoreCommand, CoreGrant, CoreGrantControl, CoreReply};
 pub use doorbell::Doorbell;
-pub use drr_scheduler::DrrScheduler;
 pub use flow_state::{FlowState, StateMiss};
 pub use frame::{Batch, Frame};
 pub use handover::{Handovers, Moving, Ticket};

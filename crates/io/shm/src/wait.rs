@@ -1,29 +1,25 @@
 //! How a consumer waits: look directly, pause for as long as experience says it pays, then sleep.
 //!
 //! A spin costs CPU and a sleep costs the wake-up: tens of microseconds on a halted CPU. Which one
-//! is cheaper hangs on when the next item comes, and the best guess at that is when the last ones
-//! came: [`SpinBudget`] learns it, [`WaitStrategy`] turns it into the next step, [`CpuWait`] is the
-//! best way to pause that this CPU has. [`Wait`] puts them together over any means of sleeping
-//! (futex, eventfd, epoll over sockets and eventfds): that is the caller's, since it knows what
-//! else it waits for.
+//! is cheaper depends on when the next item comes, and the best guess at that is when the last ones
+//! came: [`sched::SpinBudget`] learns it, [`WaitStrategy`] turns it into the next step, [`CpuWait`]
+//! is the best way to pause that this CPU has. [`Wait`] puts them together over any means of
+//! sleeping (futex, eventfd, epoll over sockets and eventfds), which the caller chooses: it knows
+//! what else it waits for.
 //!
-//! [`SpinBudget`]: crate::wait::SpinBudget
-//! [`WaitStrategy`]: crate::wait::WaitStrategy
+//! [`WaitStrategy`]: sched::WaitStrategy
 //! [`CpuWait`]: crate::wait::CpuWait
 //! [`Wait`]: crate::Wait
 
-mod budget;
 mod cpu;
-mod wait_strategy;
 
 use base::Nanos;
+use sched::{Step, WaitConfig, WaitStrategy};
 
 use crate::doorbell::Doorbell;
 use crate::sync::AtomicU64;
 
-pub use budget::{SpinBudget, WaitConfig};
 pub use cpu::CpuWait;
-pub use wait_strategy::{Step, WaitStrategy};
 
 /// One consumer's way of waiting, with what it has learned.
 #[derive(Clone, Debug)]

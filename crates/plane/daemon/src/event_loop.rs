@@ -23,7 +23,7 @@ use crate::log;
 use crate::outside::Outside;
 use crate::pins::Pins;
 use crate::port_faults::PortFaults;
-use crate::wait::{WaitStep, WaitStrategy};
+use crate::wait::{IdleStep, IdleStrategy};
 use crate::worker_pool::WorkerPool;
 use crate::workers_wanted::WorkersWanted;
 
@@ -45,7 +45,7 @@ pub(crate) struct EventLoop {
     pub(crate) cores: Option<Cores>,
     pub(crate) outside: Outside,
     pub(crate) asked: Receiver<Ask>,
-    wait_strategy: WaitStrategy,
+    idle_strategy: IdleStrategy,
     /// Applications with sockets ring here.
     doorbells: Option<Listener>,
     pub(crate) seed: u64,
@@ -80,7 +80,7 @@ impl EventLoop {
         seed: u64,
         config: &Config,
     ) -> Self {
-        let wait_strategy = WaitStrategy::new(&config.wait);
+        let idle_strategy = IdleStrategy::new(&config.wait);
         Self {
             dispatcher,
             worker_pool,
@@ -88,7 +88,7 @@ impl EventLoop {
             cores,
             outside: Outside::default(),
             asked,
-            wait_strategy,
+            idle_strategy,
             doorbells: None,
             seed,
             workers_wanted: WorkersWanted::new(config.workers.count),
@@ -129,29 +129,29 @@ impl EventLoop {
             }
             self.export();
             if busy {
-                self.wait_strategy.busy(now);
+                self.idle_strategy.busy(now);
                 if self.worker_pool.is_owed() {
                     // Whoever was told something may wait for this CPU.
                     std::thread::yield_now();
                 }
                 continue;
             }
-            match self.wait_strategy.idle(now) {
-                WaitStep::Spin => std::hint::spin_loop(),
-                WaitStep::Yield if self.is_beside_a_job() => self.sleep(now),
-                WaitStep::Yield
+            match self.idle_strategy.idle(now) {
+                IdleStep::Spin => std::hint::spin_loop(),
+                IdleStep::Yield if self.is_beside_a_job() => self.sleep(now),
+                IdleStep::Yield
                     if self.worker_pool.serves_sockets() && !self.worker_pool.may_spin() =>
                 {
                     self.sleep(now);
                 }
                 // Nobody here has anything to do for us, so that the CPU would only be lost.
-                WaitStep::Yield
+                IdleStep::Yield
                     if self.worker_pool.serves_sockets() && !self.worker_pool.is_owed() =>
                 {
                     std::hint::spin_loop();
                 }
-                WaitStep::Yield => std::thread::yield_now(),
-                WaitStep::Sleep => self.sleep(now),
+                IdleStep::Yield => std::thread::yield_now(),
+                IdleStep::Sleep => self.sleep(now),
             }
         }
         self.finish();

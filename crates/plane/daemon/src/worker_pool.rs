@@ -22,7 +22,7 @@ use self::thread::{GrantSide, IdleTime, Parker, WorkerThread};
 use crate::alarm::Alarm;
 use crate::doorbells::Doorbells;
 use crate::engine::Engines;
-use crate::wait::WaitStrategy;
+use crate::wait::IdleStrategy;
 
 /// What every worker is.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct WorkerPoolConfig {
     cpus: Vec<u16>,
     state: SyntheticState,
     engines: Option<Engines>,
-    wait_strategy: WaitStrategy,
+    idle_strategy: IdleStrategy,
 }
 
 impl WorkerPoolConfig {
@@ -44,7 +44,7 @@ impl WorkerPoolConfig {
             cpus: config.workers.cpus.clone(),
             state,
             engines,
-            wait_strategy: WaitStrategy::new(&config.wait),
+            idle_strategy: IdleStrategy::new(&config.wait),
         }
     }
 
@@ -202,7 +202,7 @@ impl WorkerPool {
             closing: Arc::clone(&self.closing),
             closed: Arc::clone(&self.closed),
             parker,
-            wait_strategy: self.config.wait_strategy.clone(),
+            idle_strategy: self.config.idle_strategy.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
             grant_side: call.clone().map(|call| GrantSide {

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use attach::Detached;
 use base::Nanos;
-use shm::drr_scheduler::{After, Turn};
+use sched::{After, DrrScheduler, Turn};
 use shm::wait::{Surroundings, Wait};
-use shm::{Doorbell, DrrScheduler, Ready, ReadySet, Waited};
+use shm::{Doorbell, Ready, ReadySet, Waited};
 use sys::{clock, thread};
 
 use crate::worker::{UNSENT_RETRY, Worker, spinning};

@@ -8,7 +8,7 @@ use attach::{DetachReason, Detached};
 use base::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 use shm::packets::{Next, PacketEnd};
-use shm::wait::SpinBudget;
+use sched::SpinBudget;
 use shm::{Batch, Frame, Moving, ProtocolViolation};
 use sys::SysError;
 use sys::eventfd::EventFd;

@@ -1,4 +1,4 @@
-//! What the two recordings, of the control loop and of the core control, have to say for themselves.
+//! What differs between the recordings of the control loop and of the core control.
 //!
 //! All else is written once over this: [`Recorder`](super::Recorder), [`Writer`](super::Writer) and
 //! the replay.

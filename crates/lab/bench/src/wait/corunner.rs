@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::Nanos;
-use shm::wait::{Wait, WaitConfig};
+use sched::WaitConfig;
+use shm::wait::Wait;
 use sys::clock::now;
 use sys::futex::Scope;
 use sys::sleep::Sleeper;

@@ -2,9 +2,9 @@
 //! other, or ask a ready set.
 
 use base::Nanos;
-use shm::drr_scheduler::After;
+use sched::{After, DrrScheduler};
 use shm::wait::Surroundings;
-use shm::{Consumer, Doorbell, DrrScheduler, Producer, Ready, ReadySet, ring};
+use shm::{Consumer, Doorbell, Producer, Ready, ReadySet, ring};
 use sys::clock;
 use sys::sleep::Sleeper;
 

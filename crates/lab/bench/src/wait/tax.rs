@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Nanos;
 use shm::ReadySet;
-use shm::wait::{Wait, WaitConfig};
+use sched::WaitConfig;
+use shm::wait::Wait;
 use sys::clock::{TscRate, now, tsc};
 use sys::futex::Scope;
 use sys::sleep::Sleeper;

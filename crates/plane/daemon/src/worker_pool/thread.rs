@@ -20,7 +20,7 @@ use crate::alarm::Alarm;
 use crate::confinement::{self, Role};
 use crate::doorbells::Listener;
 use crate::log;
-use crate::wait::{WaitStep, WaitStrategy};
+use crate::wait::{IdleStep, IdleStrategy};
 
 /// What a worker's thread needs beside the worker.
 pub(super) struct WorkerThread {
@@ -30,7 +30,7 @@ pub(super) struct WorkerThread {
     pub(super) closing: Arc<AtomicBool>,
     pub(super) closed: Arc<AtomicUsize>,
     pub(super) parker: Parker,
-    pub(super) wait_strategy: WaitStrategy,
+    pub(super) idle_strategy: IdleStrategy,
     pub(super) death_notices: Sender<(WorkerId, Remains)>,
     pub(super) cpus: Vec<u16>,
     /// Of a worker that runs on granted cores.
@@ -87,7 +87,7 @@ impl WorkerThread {
                 grant_side.note_idle(is_idle, now);
             }
             if !is_idle {
-                self.wait_strategy.busy(now);
+                self.idle_strategy.busy(now);
                 self.alarm.ring();
                 if step.retired {
                     return;
@@ -98,10 +98,10 @@ impl WorkerThread {
                 closing = Closing::Done;
                 self.closed.fetch_add(1, Ordering::Release);
             }
-            match self.wait_strategy.idle(now) {
-                WaitStep::Spin => std::hint::spin_loop(),
-                WaitStep::Yield if worker.may_spin() => std::thread::yield_now(),
-                WaitStep::Yield | WaitStep::Sleep => {
+            match self.idle_strategy.idle(now) {
+                IdleStep::Spin => std::hint::spin_loop(),
+                IdleStep::Yield if worker.may_spin() => std::thread::yield_now(),
+                IdleStep::Yield | IdleStep::Sleep => {
                     self.doorbell.arm();
                     let may_sleep = worker.arm();
                     if !may_sleep || worker.has_work(now) || self.stop.load(Ordering::Acquire) {

@@ -8,8 +8,8 @@
 //! slow look at every worker queue.
 
 use base::{Nanos, WorkerId};
-use shm::drr_scheduler::{After, Turn};
-use shm::{DrrScheduler, Ready, ReadySet};
+use sched::{After, DrrScheduler, Turn};
+use shm::{Ready, ReadySet};
 
 use crate::rate_limit::RateLimit;
 use crate::worker_queue::WorkerQueue;

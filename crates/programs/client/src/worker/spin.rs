@@ -1,7 +1,7 @@
 //! How long a worker looks before it sleeps.
 
 use base::Nanos;
-use shm::wait::WaitConfig;
+use sched::WaitConfig;
 
 /// Answers that the ring had no room for are offered again this often.
 pub(crate) const UNSENT_RETRY: Nanos = Nanos::from_millis(1);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use attach::{DetachReason, Detached};
 use base::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use shm::wait::SpinBudget;
+use sched::SpinBudget;
 use sys::{clock, thread};
 
 use super::Worker;

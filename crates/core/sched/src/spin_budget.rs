@@ -150,7 +150,6 @@ impl SpinBudget {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
 mod tests {
     use proptest::prelude::*;
 

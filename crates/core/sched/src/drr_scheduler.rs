@@ -131,7 +131,6 @@ impl DrrScheduler {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
 mod tests {
     use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use base::Nanos;
 
-use super::budget::{SpinBudget, WaitConfig};
+use crate::spin_budget::{SpinBudget, WaitConfig};
 
 /// What to do before looking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,6 @@ impl WaitStrategy {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
 mod tests {
     use super::*;
 
