@@ -31,6 +31,8 @@ impl Asks {
     pub const URGENT: u32 = 1 << 6;
     /// It was taken from its listener's backlog.
     pub const ACCEPTED: u32 = 1 << 7;
+    /// The bits of [`Self::grow`].
+    pub const GROW: u32 = !0 << TX_GROW_SHIFT;
 
     /// Whether it asks for that.
     pub const fn has(self, ask: u32) -> bool {
@@ -43,7 +45,7 @@ impl Asks {
     }
 }
 
-/// Where in the asks the logarithm of a wished for send ring begins.
+/// The lowest bit of [`Asks::GROW`].
 pub const TX_GROW_SHIFT: u32 = 24;
 
 /// Settings of a socket that the daemon carries out, or that all holders of the socket must agree
@@ -111,8 +113,7 @@ pub enum SlotOption {
     MayBeCut,
     /// IP_RECVERR, IPV6_RECVERR: 1 where the kernel's socket is to have what ICMP says.
     TellsErrors,
-    /// MSG_MORE: bit 0 where the last write said so, and above it how often it was said, for each
-    /// time counts.
+    /// MSG_MORE: bit 0 where the last write said so; above it how often, for each time counts.
     More,
 }
 

@@ -104,7 +104,7 @@ impl Sockets {
                 let _ = engine.mark_urgent(flow);
             }
             if asks.grow() != 0 {
-                words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+                words.asks.fetch_and(!Asks::GROW, Ordering::AcqRel);
                 offer(conn, words, &client.streams, asks.grow(), rings, flow);
                 conn.was_full = true;
             }

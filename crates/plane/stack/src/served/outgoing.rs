@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use base::{AppId, Nanos, SlotId};
 use shm::Frame;
-use shm::sockets::{HEADER_BYTES, Record, RingDesc};
+use shm::sockets::{Asks, HEADER_BYTES, Record, RingDesc};
 use tcp::IpFields;
 
 use super::options::ip_fields;
@@ -190,7 +190,7 @@ fn drain(
     }
     let Some(ring) = ring else { return Drained::Empty };
     if wished != 0 {
-        words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+        words.asks.fetch_and(!Asks::GROW, Ordering::AcqRel);
         if offered.is_none()
             && u64::from(wished.min(20)) > u64::from(ring.desc().log2().unwrap_or(0))
         {

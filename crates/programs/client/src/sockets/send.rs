@@ -251,8 +251,7 @@ impl Slot<'_> {
         if self.region.is_local_pair() || !is_ready_for_it || self.words.asks().grow() >= log2 {
             return false;
         }
-        let rest = (1_u32 << TX_GROW_SHIFT) - 1;
-        let set = |asks| Some(asks & rest | u32::from(log2) << TX_GROW_SHIFT);
+        let set = |asks| Some(asks & !Asks::GROW | u32::from(log2) << TX_GROW_SHIFT);
         self.words.asks.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set).is_ok()
     }
 }

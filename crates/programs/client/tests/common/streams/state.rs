@@ -326,7 +326,7 @@ impl DaemonState {
         let offered = RingDesc::of_word(words.tx_ring.load(Ordering::Relaxed));
         let wished = u32::from(asks.grow()).min(words.tx_log2_max.load(Ordering::Relaxed)) as u8;
         if wished > 0 {
-            words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+            words.asks.fetch_and(!Asks::GROW, Ordering::AcqRel);
             self.apps[app].is_waiting(slot);
         }
         if wished > offered.log2().unwrap_or(0) {
