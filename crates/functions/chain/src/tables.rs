@@ -18,7 +18,7 @@ use base::{Nanos, PortId};
 use calisto_nf::fib::Interface;
 use calisto_nf::{FibChange, NextHop, Prefix, Rib, RibError};
 use sys::interface;
-use sys::net_news::{NetNews, News};
+use sys::net_changes::{Change, NetMonitor};
 
 use crate::error::ChainError;
 use crate::figures::RouterFigures;
@@ -40,7 +40,7 @@ pub(crate) struct Tables {
     /// Where the routes come from, for people.
     source: String,
     ports: Ports,
-    news: NetNews,
+    changes: NetMonitor,
     table: Table,
     following: Following,
     /// Where the kernel's routes are followed.
@@ -92,11 +92,11 @@ impl Tables {
         mut progress: impl FnMut(usize, usize),
     ) -> Result<(Self, BTreeSet<(PortId, IpAddr)>), ChainError> {
         // Heard from before the first dump on, so that nothing is missed between the two.
-        let news = NetNews::follow()?;
+        let changes = NetMonitor::follow()?;
         let mut tables = Self {
             source: "kernel".to_owned(),
             ports,
-            news,
+            changes,
             table: Table::new(part.when_full),
             following: Following::nothing(),
             rules: None,
@@ -189,10 +189,11 @@ impl Tables {
     /// Netlink fails, or there is no room for a route and the chain is to stop then.
     pub(crate) fn turn(&mut self, now: Nanos) -> Result<(), ChainError> {
         let mut heard = Vec::new();
-        self.news.take(|news| heard.push(news));
-        let is_rearranged = heard.iter().any(|news| matches!(news, News::Arrangement | News::Lost));
-        for news in heard {
-            self.hear(news, now)?;
+        self.changes.take(|change| heard.push(change));
+        let is_rearranged =
+            heard.iter().any(|change| matches!(change, Change::Arrangement | Change::Lost));
+        for change in heard {
+            self.hear(change, now)?;
         }
         if is_rearranged {
             self.arrange()?;
@@ -214,7 +215,7 @@ impl Tables {
         Ok(())
     }
 
-    /// When [`Self::turn`] has something to do although there is no news.
+    /// When [`Self::turn`] has something to do although nothing has changed.
     pub(crate) fn next_deadline(&self) -> Nanos {
         self.following.dump_at().min(self.neighbourhood.refresh_at())
     }
@@ -302,32 +303,32 @@ impl Tables {
         ChainError::Tables { routes: self.source.clone(), error }
     }
 
-    fn hear(&mut self, news: News, now: Nanos) -> Result<(), ChainError> {
-        match news {
-            News::Route(entry, placed) => {
+    fn hear(&mut self, change: Change, now: Nanos) -> Result<(), ChainError> {
+        match change {
+            Change::Route(entry, placed) => {
                 let routes = self.following.routes.as_mut();
                 if let Some((prefix, to)) = routes.and_then(|routes| routes.set(&entry, placed)) {
                     self.change(prefix, to)?;
                 }
             }
-            News::RouteGone(entry) => {
+            Change::RouteGone(entry) => {
                 let routes = self.following.routes.as_mut();
                 if let Some((prefix, to)) = routes.and_then(|routes| routes.remove(&entry)) {
                     self.change(prefix, to)?;
                 }
             }
-            News::Neighbour(interface, address, known) => {
+            Change::Neighbour(interface, address, known) => {
                 if let Some(port) = self.ports.with_index(interface) {
                     self.neighbourhood.set(port, address, Some(known), &mut self.table);
                 }
             }
-            News::NeighbourGone(interface, address) => {
+            Change::NeighbourGone(interface, address) => {
                 if let Some(port) = self.ports.with_index(interface) {
                     self.neighbourhood.set(port, address, None, &mut self.table);
                 }
             }
-            News::Arrangement => self.following.dump_soon(now),
-            News::Lost => {
+            Change::Arrangement => self.following.dump_soon(now),
+            Change::Lost => {
                 self.following.dump_soon(now);
                 self.neighbourhood.dump(&self.ports, &mut self.table)?;
             }
@@ -369,9 +370,9 @@ impl Tables {
 }
 
 impl AsFd for Tables {
-    /// Readable when there is news.
+    /// Readable when something has changed.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.news.as_fd()
+        self.changes.as_fd()
     }
 }
 

@@ -42,10 +42,8 @@ pub mod memlock;
 pub mod mmsg;
 /// The link addresses of neighbours.
 pub mod neighbour;
-/// When answers about links, addresses, routes and neighbours no longer hold.
+/// What changes of links, addresses, routes and neighbours: which kinds, or every entry.
 pub mod net_changes;
-/// What changes of routes, neighbours, links and addresses, word for word.
-pub mod net_news;
 /// What a driver says of its XDP.
 pub mod netdev;
 mod netlink;

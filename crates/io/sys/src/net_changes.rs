@@ -1,5 +1,7 @@
-//! Says when what the kernel was asked about links, addresses, routes and neighbours may no longer
-//! hold, so that whoever kept an answer asks again.
+//! Which kinds of links, addresses, routes and neighbours changed, for a program that keeps single
+//! answers and asks again; [`NetMonitor`](crate::net_changes::NetMonitor) has every entry.
+
+mod monitor;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -7,6 +9,8 @@ use rustix::io::Errno;
 
 use crate::SysError;
 use crate::netlink::{Groups, Heard};
+
+pub use monitor::{Change, NetMonitor, Placed};
 
 /// Room for some thousand changes that were not read yet: a routing daemon makes them in bursts.
 const BUFFER_BYTES: usize = 1 << 20;

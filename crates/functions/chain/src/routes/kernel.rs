@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use calisto_nf::{NextHop, Prefix};
-use sys::net_news::Placed;
+use sys::net_changes::Placed;
 use sys::route::{Entry, EntryKind, TABLE_MAIN};
 
 use crate::ports::Ports;

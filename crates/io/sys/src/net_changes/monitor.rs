@@ -1,13 +1,12 @@
-//! What changes of routes, neighbours, links and addresses, word for word: for whoever keeps tables
-//! of its own that shall say what the kernel's say. Who keeps single answers only wants
-//! [`crate::net_changes`].
+//! Every change of routes and neighbours, entry by entry, as `ip monitor` prints them: for tables
+//! that must say what the kernel's say.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::join_all;
 use crate::SysError;
 use crate::neighbour::{self, Neighbour};
-use crate::net_changes::join_all;
 use crate::netlink::{Groups, Heard, NLM_F_APPEND, NLM_F_REPLACE};
 use crate::route::{self, Entry};
 
@@ -15,18 +14,18 @@ use crate::route::{self, Entry};
 /// bursts.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// Datagrams read in one [`NetNews::take`]: a storm of changes must not keep us.
+/// Datagrams read in one [`NetMonitor::take`]: a storm of changes must not keep us.
 const DATAGRAMS_MAX: usize = 4096;
 
-/// The news of one network namespace, from when this was made.
+/// The changes in one network namespace, from when this was made.
 #[derive(Debug)]
-pub struct NetNews {
+pub struct NetMonitor {
     groups: Groups,
 }
 
 /// One change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum Change {
     /// A table has an entry more, or another one.
     Route(Entry, Placed),
     /// A table has lost an entry.
@@ -53,7 +52,7 @@ pub enum Placed {
     Last,
 }
 
-impl NetNews {
+impl NetMonitor {
     /// Hears of the calling thread's network namespace from now on.
     ///
     /// # Errors
@@ -66,21 +65,21 @@ impl NetNews {
 
     /// Passes what has happened since the last call to `each`, oldest first; never waits. When it
     /// read its fill there may be more: the descriptor is still readable then.
-    pub fn take(&mut self, mut each: impl FnMut(News)) {
+    pub fn take(&mut self, mut each: impl FnMut(Change)) {
         for _ in 0..DATAGRAMS_MAX {
             let heard = self.groups.next_with_flags(|kind, flags, body| {
                 read(kind, flags, body).into_iter().for_each(&mut each);
             });
             match heard {
                 Heard::Messages => {}
-                Heard::Lost => each(News::Lost),
+                Heard::Lost => each(Change::Lost),
                 Heard::Nothing => break,
             }
         }
     }
 }
 
-fn read(kind: u16, flags: u16, body: &[u8]) -> Option<News> {
+fn read(kind: u16, flags: u16, body: &[u8]) -> Option<Change> {
     Some(match kind {
         libc::RTM_NEWROUTE => {
             let placed = match flags {
@@ -88,23 +87,23 @@ fn read(kind: u16, flags: u16, body: &[u8]) -> Option<News> {
                 flags if flags & NLM_F_APPEND != 0 => Placed::Last,
                 _ => Placed::First,
             };
-            News::Route(route::parse_entry(body)?, placed)
+            Change::Route(route::parse_entry(body)?, placed)
         }
-        libc::RTM_DELROUTE => News::RouteGone(route::parse_entry(body)?),
+        libc::RTM_DELROUTE => Change::RouteGone(route::parse_entry(body)?),
         libc::RTM_NEWNEIGH => {
             let (interface, at, known) = neighbour::parse_entry(body)?;
-            News::Neighbour(interface, at, known)
+            Change::Neighbour(interface, at, known)
         }
         libc::RTM_DELNEIGH => {
             let (interface, at, _) = neighbour::parse_entry(body)?;
-            News::NeighbourGone(interface, at)
+            Change::NeighbourGone(interface, at)
         }
-        _ => News::Arrangement,
+        _ => Change::Arrangement,
     })
 }
 
-impl AsFd for NetNews {
-    /// Readable when there may be news.
+impl AsFd for NetMonitor {
+    /// Readable when there may be changes.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.groups.as_fd()
     }
@@ -116,27 +115,27 @@ mod tests {
     use crate::interface;
     use crate::testing::{in_fresh_namespace, in_pair_of_namespaces, ip};
 
-    fn all(news: &mut NetNews) -> Vec<News> {
+    fn all(monitor: &mut NetMonitor) -> Vec<Change> {
         let mut all = Vec::new();
-        news.take(|one| all.push(one));
+        monitor.take(|one| all.push(one));
         all
     }
 
     #[test]
-    fn routes_and_neighbours_are_told_word_for_word() {
+    fn routes_and_neighbours_are_told_entry_by_entry() {
         in_pair_of_namespaces(|_far| {
             ip("addr add 10.1.0.1/24 dev veth0");
             // So that nothing of IPv6 happens by itself meanwhile.
             std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("root may");
-            let mut news = NetNews::follow().expect("rtnetlink is there");
+            let mut monitor = NetMonitor::follow().expect("rtnetlink is there");
             let mut told = |words: &str| {
                 ip(words);
-                all(&mut news)
+                all(&mut monitor)
             };
-            let via = |news: &News| match *news {
-                News::Route(entry, placed) => (entry.gateway, Some(placed)),
-                News::RouteGone(entry) => (entry.gateway, None),
-                _ => panic!("{news:?}"),
+            let via = |change: &Change| match *change {
+                Change::Route(entry, placed) => (entry.gateway, Some(placed)),
+                Change::RouteGone(entry) => (entry.gateway, None),
+                _ => panic!("{change:?}"),
             };
             let at = |last| Some(IpAddr::from([10, 1, 0, last]));
             let mut only = |words: &str| {
@@ -153,14 +152,14 @@ mod tests {
             assert_eq!(prepended, (at(6), Some(Placed::First)));
             assert_eq!(only("route del 10.2.0.0/16 via 10.1.0.7"), (at(7), None));
             let entry = told("neigh add 10.1.0.9 lladdr 02:00:00:00:00:09 dev veth0");
-            let [News::Neighbour(interface, address, known)] = entry[..] else {
+            let [Change::Neighbour(interface, address, known)] = entry[..] else {
                 panic!("{entry:?}")
             };
             assert_eq!(Some(interface), interface::index_of("veth0"));
             assert_eq!((Some(address), known.usable_mac()), (at(9), Some([2, 0, 0, 0, 0, 9])));
             let gone = told("neigh del 10.1.0.9 dev veth0");
-            assert!(gone.contains(&News::NeighbourGone(interface, address)), "{gone:?}");
-            assert!(told("link set veth0 mtu 1400").contains(&News::Arrangement));
+            assert!(gone.contains(&Change::NeighbourGone(interface, address)), "{gone:?}");
+            assert!(told("link set veth0 mtu 1400").contains(&Change::Arrangement));
         });
     }
 
@@ -168,15 +167,15 @@ mod tests {
     fn what_was_too_much_to_tell_is_said() {
         in_fresh_namespace(|| {
             ip("link set lo up");
-            let mut news = NetNews::follow().expect("rtnetlink is there");
-            rustix::net::sockopt::set_socket_recv_buffer_size(&news, 2048).expect("a socket");
+            let mut monitor = NetMonitor::follow().expect("rtnetlink is there");
+            rustix::net::sockopt::set_socket_recv_buffer_size(&monitor, 2048).expect("a socket");
             for number in 1..100 {
                 ip(&format!("route add 10.1.{number}.0/24 dev lo"));
             }
-            assert!(all(&mut news).contains(&News::Lost));
-            assert_eq!(all(&mut news), [], "told once");
+            assert!(all(&mut monitor).contains(&Change::Lost));
+            assert_eq!(all(&mut monitor), [], "told once");
             ip("route add 10.2.0.0/16 dev lo");
-            assert!(matches!(all(&mut news)[..], [News::Route(..)]), "it hears again");
+            assert!(matches!(all(&mut monitor)[..], [Change::Route(..)]), "it hears again");
         });
     }
 }
