@@ -3,8 +3,9 @@
 //! What mdBook would refuse is refused here in a second: a page that the summary does not list, a
 //! link or an anchor that leads nowhere. `script/book` builds the pages with mdBook itself. What
 //! only the programs know is checked by their own tests: the pages under `docs/reference` and the
-//! commands in code blocks are tests of package `calisto`.
+//! commands of `calisto` are tests of package `calisto-lab`.
 
+mod commands;
 mod environment;
 mod finding;
 mod limits;
@@ -17,6 +18,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::workspace::{SourceFile, Workspace};
+use commands::Known;
 use finding::Finding;
 use page::{BOOK, Page};
 
@@ -29,7 +31,7 @@ pub(crate) fn run(workspace: &Workspace) -> bool {
             return false;
         }
     };
-    let findings = check(&files);
+    let findings = check(&files, &Known::of(workspace, crate::usage::USAGE));
     for finding in &findings {
         eprintln!("{finding}");
     }
@@ -45,7 +47,7 @@ fn is_document(path: &str) -> bool {
     path.ends_with(".md")
 }
 
-fn check(files: &[SourceFile]) -> Vec<Finding> {
+fn check(files: &[SourceFile], known: &Known) -> Vec<Finding> {
     let documents = files.iter().filter(|file| is_document(&file.path));
     let pages: BTreeMap<&str, Page> =
         documents.map(|file| (file.path.as_str(), Page::read(&file.text))).collect();
@@ -56,6 +58,7 @@ fn check(files: &[SourceFile]) -> Vec<Finding> {
     summary::check(&pages, &mut findings);
     limits::check(files, &mut findings);
     environment::check(files, &mut findings);
+    commands::check(files, known, &mut findings);
     findings.sort();
     findings
 }

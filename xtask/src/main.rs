@@ -7,20 +7,13 @@ mod replaced;
 mod rules;
 mod source;
 mod tidy;
+mod usage;
 mod workspace;
 
 use std::process::ExitCode;
 
+use usage::USAGE;
 use workspace::Workspace;
-
-const USAGE: &str = "\
-Usage: cargo xtask COMMAND
-
-  tidy           check the project rules (xtask/src/rules.rs) over every file of the workspace
-  book           check the documents: pages, links, anchors, lengths, variables
-  ci [--quick]   everything CI runs: fmt, clippy, tidy, book, tests, namespace tests, some of them
-                 with optimized programs, loom models; --quick leaves out the last three
-";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

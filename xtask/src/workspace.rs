@@ -20,6 +20,8 @@ pub(crate) struct Package {
     pub(crate) description: Option<String>,
     /// The `lib.rs` and `main.rs` files, relative to the root.
     pub(crate) roots: Vec<String>,
+    /// What cargo can select of it: `lib`, `bin`, `test`, `example` or `bench`, and the name.
+    pub(crate) targets: Vec<(String, String)>,
     /// Dependencies on packages of this workspace.
     pub(crate) dependencies: Vec<Dependency>,
 }
@@ -99,6 +101,7 @@ impl Package {
             name: package["name"].as_str()?.to_owned(),
             dir: relative(manifest.parent()?, root),
             description: package["description"].as_str().map(str::to_owned),
+            targets: targets.iter().flat_map(names_of).collect(),
             roots: roots.collect::<Option<_>>()?,
             dependencies: dependencies.collect(),
         })
@@ -112,6 +115,13 @@ impl Package {
 /// The cargo that runs us, so that a toolchain override reaches the commands we start.
 pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// The kinds of a target, each with its name.
+fn names_of(target: &Value) -> Vec<(String, String)> {
+    let name = target["name"].as_str().unwrap_or_default();
+    let kinds = target["kind"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    kinds.map(|kind| (kind.to_owned(), name.to_owned())).collect()
 }
 
 fn is_library_or_program(target: &Value) -> bool {
@@ -178,8 +188,8 @@ mod tests {
             "packages": [{
                 "name": "wire", "manifest_path": "/r/crates/core/wire/Cargo.toml", "description": null,
                 "targets": [
-                    { "kind": ["lib"], "src_path": "/r/crates/core/wire/src/lib.rs" },
-                    { "kind": ["test"], "src_path": "/r/crates/core/wire/tests/a.rs" },
+                    { "kind": ["lib"], "name": "wire", "src_path": "/r/crates/core/wire/src/lib.rs" },
+                    { "kind": ["test"], "name": "a", "src_path": "/r/crates/core/wire/tests/a.rs" },
                 ],
                 "dependencies": [
                     { "name": "base", "path": "/r/crates/core/base", "kind": null },
@@ -192,6 +202,8 @@ mod tests {
         let wire = workspace.package_in("crates/core/wire").expect("it is there");
         assert_eq!(wire.manifest(), "crates/core/wire/Cargo.toml");
         assert_eq!(wire.roots, ["crates/core/wire/src/lib.rs"]);
+        let target = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+        assert_eq!(wire.targets, [target("lib", "wire"), target("test", "a")]);
         let edges = wire.dependencies.iter().map(|d| (d.name.as_str(), d.dev_only));
         assert_eq!(edges.collect::<Vec<_>>(), [("base", false), ("testbed", true)]);
     }

@@ -1,6 +1,7 @@
 //! The checks of documents, on documents of which the result is known.
 
 use super::*;
+use crate::workspace::Package;
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 const ENVIRONMENT: &str = "docs/reference/environment.md";
@@ -22,7 +23,22 @@ fn findings(changed: &[(&str, &str)]) -> Vec<String> {
         .into_iter()
         .map(|(path, text)| SourceFile { path: path.to_owned(), text: text.to_owned() })
         .collect();
-    check(&files).iter().map(ToString::to_string).collect()
+    let known = Known::of(&workspace(), "tidy  check\nci [--quick]  everything");
+    check(&files, &known).iter().map(ToString::to_string).collect()
+}
+
+/// One package, `calisto-nf`, with an example and a file of tests.
+fn workspace() -> Workspace {
+    let target = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+    let package = Package {
+        name: "calisto-nf".to_owned(),
+        dir: "crates/functions/nf".to_owned(),
+        description: None,
+        roots: Vec::new(),
+        targets: vec![target("example", "capacity"), target("test", "system")],
+        dependencies: Vec::new(),
+    };
+    Workspace { root: "/r".into(), target_dir: "/r/target".into(), packages: vec![package] }
 }
 
 fn finding(changed: &[(&str, &str)]) -> String {
@@ -101,4 +117,36 @@ fn every_variable_that_a_program_reads_is_explained_and_no_other() {
     let said = finding(&[("bin/cli/src/args.rs", "\n")]);
     assert_eq!(said, "docs/reference/environment.md:3: no program reads CALISTO_ADMIN");
     assert_eq!(findings(&[("crates/x/tests/a.rs", "\"CALISTO_TEST\"")]), [""; 0]);
+}
+
+#[test]
+fn a_command_of_cargo_or_a_script_that_is_not_there_is_refused() {
+    for (command, why) in [
+        ("cargo fly", "cargo does not know fly"),
+        ("cargo test -p nf", "there is no package nf"),
+        ("cargo test --workspace --test programs table", "there is no test programs"),
+        ("RUSTFLAGS=-g cargo run --release -p calisto-nf --example speed", "no example speed"),
+        ("cargo xtask tidy --fast", "does not know --fast"),
+        ("cargo xtask quick", "does not know quick"),
+        ("script/gone --all", "there is no script/gone"),
+        ("sudo script/test --slow", "script/test does not know --slow"),
+    ] {
+        for text in [format!("# A\n\n    {command} # b\n"), format!("# A\n\n`{command}`\n")] {
+            let said = finding(&[("script/test", "[--quick]\n"), ("README.md", &text)]);
+            assert!(said.starts_with("README.md:3: ") && said.contains(why), "{said}");
+        }
+        let text = format!("//! A file.\n//! Made by `{command}`.\n");
+        let said = finding(&[("script/test", "[--quick]\n"), ("crates/a/src/lib.rs", &text)]);
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn commands_that_are_there_and_what_only_looks_like_one_pass() {
+    let text = "# A\n\n    cargo build && sudo -E env \"PATH=$PATH\" script/test --quick | cat\n\n\
+        `cargo xtask ci --quick`, `cargo`, `script/`, `cargo +nightly fuzz run TARGET`,\n\
+        `cargo test -p calisto-nf --test system a::b`, `cargo build -p PACKAGE`, `cargo-deny`\n\n\
+        ```rust\ncargo fly\n```\n";
+    assert_eq!(findings(&[("script/test", "[--quick]\n"), ("README.md", text)]), [""; 0]);
+    assert_eq!(findings(&[("crates/a/src/lib.rs", "//! A.\n\n// `cargo fly`\n")]), [""; 0]);
 }

@@ -134,6 +134,7 @@ fn workspace(dirs: &[&str]) -> Workspace {
         dir: (*dir).to_owned(),
         description: None,
         roots: Vec::new(),
+        targets: Vec::new(),
         dependencies: Vec::new(),
     });
     let packages = packages.collect();

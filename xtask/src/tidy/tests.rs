@@ -21,6 +21,7 @@ fn package(dir: &str) -> Package {
         dir: dir.to_owned(),
         description: Some("What it is".to_owned()),
         roots: vec![format!("{dir}/src/lib.rs")],
+        targets: Vec::new(),
         dependencies: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! Prints what each function costs by itself: nanoseconds a packet, over frames that lie in the
 //! cache.
 //!
-//! `cargo run --release -p nf --example capacity -- [ROUNDS]`
+//! `cargo run --release -p calisto-nf --example capacity -- [ROUNDS]`
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -8,6 +8,7 @@ fn package() -> Package {
         dir: "crates/x".to_owned(),
         description: None,
         roots: vec!["crates/x/src/lib.rs".to_owned()],
+        targets: Vec::new(),
         dependencies: Vec::new(),
     }
 }
