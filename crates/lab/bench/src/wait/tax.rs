@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Nanos;
-use shm::ReadySet;
 use sched::WaitConfig;
+use shm::ReadySet;
 use shm::wait::Wait;
 use sys::clock::{TscRate, now, tsc};
 use sys::futex::Scope;
