@@ -41,6 +41,9 @@ const WITH_OPTIMIZED: [&str; 3] = ["sockets_death::", "sockets_handover::", "soc
 /// Builds what they test.
 const RELEASE: [&str; 6] = ["build", "--release", "-p", "calistod", "-p", "preload"];
 
+/// Builds the pages of the documents; the first time it builds mdBook, too.
+const PAGES: &str = "script/book";
+
 /// What makes `cargo test` build programs and say which.
 const WITHOUT_RUN: [&str; 3] = ["--no-run", "--message-format", "json-render-diagnostics"];
 
@@ -172,7 +175,8 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
                 models.arg("--no-run");
                 models
             };
-            iter::once(in_cargo(&RELEASE)).chain(models.map(without_run)).collect()
+            let mdbook = pages(workspace, &["--install"]);
+            iter::once(in_cargo(&RELEASE)).chain(models.map(without_run)).chain([mdbook]).collect()
         }
         _ => Vec::new(),
     };
@@ -193,11 +197,19 @@ fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
         Step::Tests(models)
     });
     stages.push(stage("loom", models));
+    stages.push(stage("pages", [Step::Check(pages(workspace, &[]))]));
     if namespaces.is_some() && !is_root {
         let reason = "namespace tests need root: run `script/test`, which says how";
         stages.push(stage("namespaces", [Step::Refuse(reason)]));
     }
     stages
+}
+
+/// The documents as mdBook makes pages of them.
+fn pages(workspace: &Workspace, arguments: &[&str]) -> Command {
+    let mut book = Command::new(workspace.root.join(PAGES));
+    book.current_dir(&workspace.root).args(arguments);
+    book
 }
 
 /// The models of a crate.

@@ -157,7 +157,7 @@ fn tests_of(extent: Extent, is_root: bool) -> String {
 
 #[test]
 fn quick_leaves_out_loom_and_namespaces() {
-    let all = ["fmt", "clippy", "tidy", "book", "build", "tests", "optimized", "loom"];
+    let all = ["fmt", "clippy", "tidy", "book", "build", "tests", "optimized", "loom", "pages"];
     assert_eq!(names(Extent::Everything, true), all);
     assert_eq!(names(Extent::Quick, true), ["fmt", "clippy", "tidy", "book", "tests"]);
     assert!(tests_of(Extent::Quick, true).ends_with("--exclude package-tests"));
@@ -202,7 +202,18 @@ fn what_later_stages_build_is_built_beside_tests_that_wait() {
     );
     let [Step::Tests(models)] = plan[7].steps.as_slice() else { panic!("one step") };
     let model = text_of(models).replace(" LOOM_MAX_PREEMPTIONS='3'", "");
-    assert_eq!(ahead.last(), Some(&format!("{model} --no-run")));
+    assert_eq!(ahead[1], format!("{model} --no-run"));
+    assert!(ahead[2].ends_with("book --install"), "{ahead:?}");
+}
+
+#[test]
+fn the_pages_are_made_of_the_documents_whoever_runs_us() {
+    for is_root in [true, false] {
+        let plan = plan(&workspace(&["tests"]), Extent::Everything, is_root);
+        let pages = plan.iter().find(|stage| stage.name == "pages").expect("a stage of its own");
+        let [Step::Check(book)] = pages.steps.as_slice() else { panic!("one step") };
+        assert!(text_of(book).ends_with("book"), "{}", text_of(book));
+    }
 }
 
 #[test]
