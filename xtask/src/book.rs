@@ -7,6 +7,7 @@
 
 mod commands;
 mod environment;
+mod exit_codes;
 mod finding;
 mod limits;
 mod page;
@@ -58,6 +59,7 @@ fn check(files: &[SourceFile], known: &Known) -> Vec<Finding> {
     summary::check(&pages, &mut findings);
     limits::check(files, &mut findings);
     environment::check(files, &mut findings);
+    exit_codes::check(files, &mut findings);
     commands::check(files, known, &mut findings);
     findings.sort();
     findings

@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+/// What `env` and shells end with when there is no such program.
+pub(crate) const NO_PROGRAM_CODE: u8 = 127;
+
+/// The same when it cannot be run.
+pub(crate) const NOT_RUN_CODE: u8 = 126;
+
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {

@@ -4,6 +4,7 @@ use super::*;
 use crate::workspace::Package;
 
 const SUMMARY: &str = "docs/SUMMARY.md";
+const EXIT_CODES: &str = "docs/reference/exit-codes.md";
 const ENVIRONMENT: &str = "docs/reference/environment.md";
 
 /// A project whose documents are right, except for `changed`.
@@ -11,10 +12,16 @@ fn findings(changed: &[(&str, &str)]) -> Vec<String> {
     let right = [
         ("README.md", "# Project\n\n[The book](docs/index.md#a-part)\n"),
         ("ARCHITECTURE.md", "# Inside\n"),
-        (SUMMARY, "# Summary\n\n- [Start](index.md)\n- [Variables](reference/environment.md)\n"),
+        (
+            SUMMARY,
+            "# Summary\n\n- [Start](index.md)\n- [Variables](reference/environment.md)\n\
+                   - [Codes](reference/exit-codes.md)\n",
+        ),
         ("docs/index.md", "# Start\n\n## A part\n\n![picture](picture.svg)\n"),
         ("docs/picture.svg", "<svg/>\n"),
         (ENVIRONMENT, "# Variables\n\n`CALISTO_ADMIN` names a socket.\n"),
+        (EXIT_CODES, "# Codes\n\n| code |\n|---|\n| 0, 1 |\n| 127 |\n"),
+        ("bin/cli/src/run.rs", "const NO_PROGRAM_CODE: u8 = 127;\n"),
         ("bin/cli/src/args.rs", "const ADMIN: &str = \"CALISTO_ADMIN\";\n"),
     ];
     let mut files: BTreeMap<&str, &str> = right.into_iter().collect();
@@ -95,7 +102,8 @@ fn a_page_of_the_book_does_not_lead_out_of_it() {
 fn the_summary_lists_every_page_once() {
     let said = finding(&[("docs/more.md", "# More\n")]);
     assert_eq!(said, "docs/more.md:1: docs/SUMMARY.md does not list this page");
-    let twice = "- [a](index.md)\n- [b](reference/environment.md)\n- [c](index.md)\n";
+    let twice = "- [a](index.md)\n- [b](reference/environment.md)\n- [c](index.md)\n\
+                 - [d](reference/exit-codes.md)\n";
     let said = finding(&[(SUMMARY, twice)]);
     assert_eq!(said, "docs/SUMMARY.md:3: this page is listed twice");
 }
@@ -149,4 +157,14 @@ fn commands_that_are_there_and_what_only_looks_like_one_pass() {
         ```rust\ncargo fly\n```\n";
     assert_eq!(findings(&[("script/test", "[--quick]\n"), ("README.md", text)]), [""; 0]);
     assert_eq!(findings(&[("crates/a/src/lib.rs", "//! A.\n\n// `cargo fly`\n")]), [""; 0]);
+}
+
+#[test]
+fn every_code_that_a_program_ends_with_is_explained_and_no_other() {
+    let said = finding(&[("crates/plane/daemon/src/x.rs", "\n    std::process::exit(101);\n")]);
+    assert_eq!(said, format!("crates/plane/daemon/src/x.rs:2: {EXIT_CODES} does not explain 101"));
+    let said = finding(&[("bin/cli/src/run.rs", "\n")]);
+    assert_eq!(said, format!("{EXIT_CODES}:6: no program ends with 127"));
+    let elsewhere = "fn f() { std::process::exit(9) }\n";
+    assert_eq!(findings(&[("crates/x/src/a.rs", elsewhere)]), [""; 0]);
 }

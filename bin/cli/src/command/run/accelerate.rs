@@ -20,7 +20,7 @@ use super::library;
 use super::obstacle::{NO_DAEMON, Obstacle};
 use super::program_file::{self, NotRun, Runner};
 use crate::daemon::Daemon;
-use crate::failure::Failure;
+use crate::failure::{Failure, NO_PROGRAM_CODE, NOT_RUN_CODE};
 use crate::target::default_socket;
 
 /// Of the JSON; a reader that knows another one should not guess.
@@ -30,11 +30,6 @@ const PROFILE_VARIABLE: &str = "CALISTO_PROFILE";
 /// Names the daemon's admin socket, if it is not where it belongs.
 const ADMIN_VARIABLE: &str = "CALISTO_ADMIN";
 const LOADER_VARIABLE: &str = "LD_PRELOAD";
-
-/// What `env` and shells end with when there is no such program.
-const NO_PROGRAM: u8 = 127;
-/// The same when it cannot be run.
-const NOT_RUN: u8 = 126;
 
 /// How a program is to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -303,7 +298,7 @@ impl NotThere {
         match why {
             NotRun::Program(error) => Self::new(command, error),
             NotRun::Interpreter { interpreter, script, error } => Self {
-                exit_code: NOT_RUN,
+                exit_code: NOT_RUN_CODE,
                 sentence: format!(
                     "cannot start `{}`: its first line names `{}` to run it: {error}; install that, or \
                      change the line",
@@ -319,7 +314,7 @@ impl NotThere {
         let program = program.to_string_lossy();
         let is_missing = error.kind() == io::ErrorKind::NotFound;
         Self {
-            exit_code: if is_missing { NO_PROGRAM } else { NOT_RUN },
+            exit_code: if is_missing { NO_PROGRAM_CODE } else { NOT_RUN_CODE },
             sentence: format!("cannot start `{program}`: {error}; say its path, or install it"),
         }
     }

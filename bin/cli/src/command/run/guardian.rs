@@ -21,16 +21,12 @@ use sys::signal_fd::{Received, SignalFd};
 use sys::{poll, process_tree};
 
 use super::job::Job;
-use crate::failure::Failure;
+use crate::failure::{Failure, NO_PROGRAM_CODE, NOT_RUN_CODE};
 
 /// Signals that the program gets when we get them. Those of the keyboard it gets anyway.
 pub(super) const PASSED_ON: [Signal; 6] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
-/// What `env` and shells end with when there is no such program.
-const NO_PROGRAM: u8 = 127;
-/// The same when it cannot be run.
-const NOT_RUN: u8 = 126;
 /// A group's name for none.
 const NO_GROUP: &str = "-";
 
@@ -80,7 +76,7 @@ impl<'a> Guardian<'a> {
                 eprintln!(
                     "calisto: cannot start `{program}`: {error}; say its path, or install it"
                 );
-                if error.kind() == io::ErrorKind::NotFound { NO_PROGRAM } else { NOT_RUN }
+                if error.kind() == io::ErrorKind::NotFound { NO_PROGRAM_CODE } else { NOT_RUN_CODE }
             }
         };
         self.job.release();
