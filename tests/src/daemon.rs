@@ -280,7 +280,7 @@ fn launch(side: &Side, folder: &Path) -> Result<(Child, Heard), (ExitStatus, Str
     let mut line = String::new();
     let read = stdout.read_line(&mut line);
     if read.is_ok() && line.starts_with("ready: ") {
-        // What it prints later is nobody's business, but somebody has to take it.
+        // No test wants what it prints later, but the pipe must be read.
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         return Ok((child, said));
     }

@@ -23,7 +23,7 @@ fn when_the_daemon_is_killed_those_who_sleep_and_those_who_poll_learn_it_and_may
     let mut asleep = Application::start(&daemon, "udp-echo --listen udp:10.77.0.2:9 --name asleep");
     let kept = Application::start(
         &daemon,
-        "udp-echo --listen udp:10.77.0.2:10 --name keeper --workers 2 --keep",
+        "udp-echo --listen udp:10.77.0.2:10 --name stays --workers 2 --keep",
     );
     let options = AttachOptions::new("poller").socket(daemon.apps_socket());
     let (app, mut workers) =

@@ -54,7 +54,7 @@ fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_i
     let stop = lines.iter().position(|line| line.contains("\"stop\"")).expect("it has an example");
     let mut lines = lines;
     let stop = lines.remove(stop);
-    // It places a group that is nobody's, so it comes before the tables that give them all away.
+    // It places an unowned group, so it comes before the tables that give them all away.
     let plan = lines.iter().position(|line| line.contains("\"place\"")).expect("it has one");
     let plan = lines.remove(plan);
     let workers = lines.iter().position(|line| line.contains("\"workers\"")).expect("it has one");

@@ -71,7 +71,7 @@ pub(crate) fn start_again(accelerated: &mut Accelerated) {
     });
 }
 
-/// Kills the daemon, of whose connections the kernel goes on with so many, and loses none.
+/// Kills the daemon; the kernel goes on with `connections` of its connections, and loses none.
 pub(crate) fn kill(accelerated: &mut Accelerated, connections: usize) {
     let says = format!("goes on with {connections} connections; 0 are lost");
     end_by(accelerated, Signal::KILL, &says);

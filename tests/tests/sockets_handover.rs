@@ -25,7 +25,7 @@ fn serve(accelerated: &Accelerated, name: &str, way: &[&str]) -> Program {
     server
 }
 
-/// Ends the daemon in order, with so many connections: the kernel goes on with all, so that nobody
+/// Ends the daemon in order, with `connections` open: the kernel goes on with all, so that nobody
 /// waits for the time that others would get to close.
 fn end(accelerated: &mut Accelerated, connections: usize) {
     let (daemon, side) = accelerated.daemon_mut();

@@ -100,11 +100,11 @@ fn packet_mode_takes_no_port_at_which_others_are_served_or_have_the_kernel_and_n
         let ended = start(listen.clone()).expect_err("it is another's");
         assert!(ended.said.contains(why), "{listen}: {ended:?}");
     }
-    let application = start(format!("udp:{host}:8002")).expect("it is nobody's");
+    let application = start(format!("udp:{host}:8002")).expect("the port is free");
     assert_eq!(speaker.udp(shared(&accelerated, NOBODY, 8002)), TAKEN);
     drop(application);
     accelerated.daemon().wait_until_gone("echo");
-    let application = start(format!("tcp:{host}:8003")).expect("it is nobody's");
+    let application = start(format!("tcp:{host}:8003")).expect("the port is free");
     let listener = socket_of(&accelerated, SocketType::STREAM, NOBODY);
     rustix::net::bind(&listener, &SocketAddr::from(([0, 0, 0, 0], 8003))).expect("it is free");
     assert_eq!(speaker.listen(&listener), TAKEN);

@@ -101,7 +101,7 @@ fn a_replacement_that_is_wrong_or_does_not_come_up_leaves_the_daemon_before_at_w
     assert_eq!(accelerated.sockets().iter().filter(|row| row.remote.is_some()).count(), 5);
     more.end();
     talks.end();
-    // It is nobody's child here.
+    // No process here is its parent.
     accelerated.daemon().calisto("down");
     let said = server.kill().said;
     assert!(!said.contains("Error"), "{said}");

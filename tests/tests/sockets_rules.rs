@@ -148,7 +148,7 @@ fn what_ipsec_is_to_guard_neither_comes_nor_leaves_past_it() {
     assert!(served.status.success(), "{}", served.said);
     accelerated.all_was_accelerated();
     let mut policy = accelerated.here().command("ip");
-    // Of nobody's connections here: that there is one is enough.
+    // No connection here matches it: that there is one is enough.
     policy.args("xfrm policy add dir out src 10.1.0.0/16 dst 10.2.0.0/16 action block".split(' '));
     let (status, _, said) = run(&mut policy);
     assert!(status.success(), "{said}");

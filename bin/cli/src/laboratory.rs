@@ -1,7 +1,7 @@
 //! Hands commands over to the laboratory: `calisto-lab` measures, simulates and shows.
 //!
-//! Nobody's command line is another one for it: `calisto bench …` becomes the laboratory, with the
-//! same words, as git becomes the program of a command that is not built in. What the laboratory
+//! The command line stays the same: `calisto bench …` becomes the laboratory, with the same words,
+//! as git becomes the program of a command that is not built in. What the laboratory
 //! links (the benchmarks, the models, other people's stacks) is no part of the operator's command.
 
 use std::ffi::{OsStr, OsString};

@@ -24,7 +24,7 @@ const SAMPLES_MAX: usize = 500_000;
 
 /// Show where the time of requests goes: on the way to the program, in it, and back.
 ///
-/// One of so many requests to programs under `calisto run` is sampled, from the moment when its
+/// One in N requests to programs under `calisto run` is sampled, from the moment when its
 /// last packet was taken from a port until the first segments of its answer were given to a port:
 ///
 ///   dispatch     from the port to the worker that serves the connection
@@ -50,7 +50,7 @@ pub(crate) struct Trace {
     /// A program, by name or number; without it, all of them.
     #[arg(long, value_name = "APP")]
     app: Option<String>,
-    /// One of so many requests is sampled.
+    /// One in this many requests is sampled.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     one_in: u32,

@@ -18,7 +18,7 @@ use report::Parameter;
 
 /// Characters of words out of a file that are shown.
 const SHOWN_MAX: usize = 1000;
-/// Requests of a load that is made: so many make a 99th percentile of some hundreds.
+/// Requests of a load that is made: this many make a 99th percentile of some hundreds.
 const MADE: u32 = 40_000;
 
 /// Where requests come from, and what is tried.

@@ -42,8 +42,8 @@ mod moves {
     /// Copies `bytes` bytes.
     ///
     /// # Safety
-    /// So many can be read from `from` and written to `to`. Others may touch them meanwhile, but in
-    /// this process only by this function, atomics, or not at all.
+    /// `bytes` bytes can be read from `from` and written to `to`. Others may touch them meanwhile,
+    /// but in this process only by this function, atomics, or not at all.
     #[inline]
     pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         match bytes {
@@ -93,7 +93,7 @@ mod moves {
     /// Which vectors the processor has, once somebody has looked.
     static VECTORS: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-    /// From so many bytes on, vectors of 32 are worth a look at what the processor has.
+    /// From this many bytes on, vectors of 32 are worth a look at what the processor has.
     const WIDE_FROM: usize = 256;
 
     /// 65 bytes and more.
@@ -206,8 +206,8 @@ mod moves {
     /// Copies `bytes` bytes.
     ///
     /// # Safety
-    /// So many can be read from `from` and written to `to`. Others may touch them meanwhile, but in
-    /// this process only by this function, atomics, or not at all.
+    /// `bytes` bytes can be read from `from` and written to `to`. Others may touch them meanwhile,
+    /// but in this process only by this function, atomics, or not at all.
     #[inline]
     pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         let (from, mut at) = (from.cast_mut(), 0);

@@ -22,7 +22,7 @@ const MOVING: u16 = 0x4000;
 const IDLE: u16 = 0x8000;
 
 impl Entry {
-    /// Nobody's.
+    /// No worker owns the group.
     pub const UNOWNED: Self = Self(WORKER_MASK);
 
     /// Owned, and nothing going on.
@@ -118,7 +118,7 @@ impl OwnerTable {
         FlowGroup(hash.0 & (self.groups - 1))
     }
 
-    /// The entry of a group; nobody's when there is no such group.
+    /// The entry of a group; unowned when there is no such group.
     #[inline]
     pub fn entry(&self, group: FlowGroup) -> Entry {
         self.entries.get(group.index()).copied().unwrap_or(Entry::UNOWNED)

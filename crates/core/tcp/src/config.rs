@@ -183,7 +183,7 @@ pub struct FlowOptions {
     pub syn_retries: u8,
     /// What its packets have in their IP headers.
     pub ip: IpFields,
-    /// Of a listener: for so many timeouts of a SYN-ACK an acknowledgement without data does not
+    /// Of a listener: for this many timeouts of a SYN-ACK an acknowledgement without data does not
     /// make a connection (TCP_DEFER_ACCEPT). See [`Self::timeouts_in`].
     pub defer_accept: u8,
 }

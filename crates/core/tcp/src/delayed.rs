@@ -1,6 +1,6 @@
 //! How eager a flow is to acknowledge what has come: what Linux counts for that.
 
-/// So many segments are acknowledged at once at most (Linux's TCP_MAX_QUICKACKS).
+/// Segments acknowledged at once, at most (Linux's TCP_MAX_QUICKACKS).
 pub(crate) const QUICK_MAX: u8 = 16;
 /// As high as [`Eager::pushed`] counts.
 pub(crate) const PUSHED_TWICE: u8 = 2;

@@ -69,7 +69,7 @@ fn life(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fa
     Fate::Keep
 }
 
-/// Whether the peer has not moved for so long that it counts as gone.
+/// Whether the peer has been silent for long enough to count as gone.
 fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
     let config = &shared.config;
     let user_timeout = cold.user_timeout();

@@ -60,7 +60,7 @@ pub(crate) struct Search {
     start: Seq,
 }
 
-/// What is known to be too long is tried again after so many minutes, for the path may be another
+/// What is known to be too long is tried again after this many minutes, for the path may be another
 /// one by then (RFC 1191 section 6.3, RFC 4821 section 7.3; Linux's mtu_expires).
 const NARROW_FOR_MIN: u32 = 10;
 /// A difference that is not worth a probe.

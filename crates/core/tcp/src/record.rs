@@ -128,7 +128,7 @@ impl FlowRecord {
         Seq(self.high(word::NEXT).0.wrapping_sub(u32::from(has_peer_closed)))
     }
 
-    /// The record of the flow when `bytes` more were read. Nothing: so many have not come.
+    /// The record of the flow after `bytes` more were read; none when fewer have come.
     pub fn after_reading(mut self, bytes: u32) -> Option<Self> {
         if bytes == 0 {
             return Some(self);

@@ -68,7 +68,7 @@ enum Frto {
 
 /// None was sent again.
 const NONE_AGAIN: u8 = u8::MAX;
-/// So many were sent again that it is not counted how many of them came twice.
+/// More were sent again than are counted: how many of them came twice is not known.
 const MANY_AGAIN: u8 = u8::MAX - 1;
 
 impl Recovery {

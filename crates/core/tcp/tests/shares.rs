@@ -92,8 +92,8 @@ impl World {
     }
 }
 
-/// Bytes that an honest client gets in a second, beside so many that announce the smallest MSS,
-/// read for a while and fall silent.
+/// Bytes that an honest client gets in a second, beside a number of clients that announce the
+/// smallest MSS, read for a while and fall silent.
 fn honest_bytes(attackers: usize) -> u64 {
     let mut world = World::new();
     for _ in 0..attackers {

@@ -12,7 +12,7 @@ pub struct Header {
     pub source_port: u16,
     /// To which port.
     pub destination_port: u16,
-    /// Bytes of header and payload; IP may carry more, which is nobody's.
+    /// Bytes of header and payload; IP may carry more, which is ignored.
     pub length: u16,
     /// As received; zero: the sender computed none.
     pub checksum: u16,

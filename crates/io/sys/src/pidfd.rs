@@ -127,7 +127,7 @@ mod tests {
         drop(child.stdin.take());
         child.wait().expect("it is our child");
         assert!(watch.is_dead());
-        // Its number is nobody's now, and may be anybody's soon.
+        // Its number is free now, and may be another process's soon.
         let late = PidFd::of_peer(connection.as_fd());
         assert!(late.is_err() || late.is_ok_and(|late| late.is_dead()));
         let (one, _other) = std::os::unix::net::UnixStream::pair().expect("descriptors are left");

@@ -26,8 +26,8 @@ impl PortGuard {
     /// or only ones that allow to bind beside them.
     ///
     /// # Errors
-    /// EADDRINUSE: somebody listens there, or is bound and shares with nobody. EADDRNOTAVAIL: the
-    /// address is nobody's here. Port 0 is EINVAL.
+    /// EADDRINUSE: a socket listens there, or is bound and does not share. EADDRNOTAVAIL: the
+    /// host does not have the address. Port 0 is EINVAL.
     pub fn hold(address: SocketAddr) -> Result<Self, SysError> {
         let address = canonical(address);
         let failed = |errno| SysError::new(format!("hold the TCP port {address}"), errno, "");

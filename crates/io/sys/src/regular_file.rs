@@ -19,7 +19,7 @@ pub enum FileError {
     NotRegular(&'static str),
     /// It is longer than that many bytes.
     TooLong {
-        /// So many are allowed.
+        /// How many are allowed.
         bytes_max: u64,
     },
     /// A line of it, counted from 1, is not UTF-8.

@@ -73,7 +73,7 @@ fn pass_rights(socket: BorrowedFd<'_>, may: libc::c_int) -> bool {
     result == 0
 }
 
-/// Makes room for so many bytes of messages that nobody has read yet, bookkeeping included; less if
+/// Makes room for `bytes` bytes of messages not read yet, bookkeeping included; less if
 /// CAP_NET_ADMIN is missing.
 pub fn make_room(socket: BorrowedFd<'_>, bytes: u32) {
     let bytes = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);

@@ -143,7 +143,7 @@ pub enum Command {
     /// Where the time of requests goes: one `traced` after another on this connection, until the
     /// client says anything. One client at a time; of all programs with sockets, or of one.
     Trace {
-        /// One of so many requests is sampled, 1 to 1 000 000.
+        /// One in this many requests is sampled, 1 to 1 000 000.
         one_in: u32,
     },
     /// Packets of accelerated sockets, both ways: after one answer, a capture follows on this

@@ -35,9 +35,9 @@ pub(crate) fn is_daemon_at(path: &Path, uid: u32) -> bool {
     }
 }
 
-/// Whether two numbers stand for the same user. All whom this process's user namespace does not map
-/// have one number, which is therefore nobody's. For root no file is opened: a child that is just
-/// forked asks this, and may be forbidden to open any.
+/// Whether two numbers stand for the same user. All users that this process's user namespace does
+/// not map have one number, which therefore stands for none. For root no file is opened: a child
+/// that is just forked asks this, and may be forbidden to open any.
 pub(crate) fn is_same_user(one: u32, other: u32) -> bool {
     is_same_user_but(one, other, overflow_uid)
 }

@@ -24,8 +24,8 @@ pub struct Sockets {
     /// Whether a process of its own waits for the daemon's sudden end, by a signal, a panic or for
     /// want of memory, and has the kernel go on with the programs' connections then. Default: true.
     pub guardian: bool,
-    /// A daemon whose loop has not gone round for so many milliseconds hangs: its guardian ends it,
-    /// and the kernel goes on. What the guardian itself did not see pass does not count, nor does
+    /// The guardian ends a daemon whose event loop has not turned for this many milliseconds, and
+    /// the kernel goes on. What the guardian itself did not see pass does not count, nor does
     /// anything while a debugger has the daemon. Zero: nobody looks. Default: 30000.
     pub hang_ms: u32,
 }

@@ -145,7 +145,7 @@ fn refuse_wrong(file: &str, after: &Config) -> Result<(), Failure> {
     }
 }
 
-/// Pins as the configuration of a daemon with so many workers has them, and those that it cannot
+/// Pins as the configuration of a daemon with this many workers has them, and those that it cannot
 /// have.
 fn pins(steer: &SteerStatus, has_seed: bool, workers: u16) -> (Vec<String>, Vec<String>) {
     // A pinned flow has a group of its own, behind those of the hash.

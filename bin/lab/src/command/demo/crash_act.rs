@@ -18,7 +18,7 @@ use super::server::Server;
 /// Redis's port.
 const PORT: u16 = 6379;
 
-/// Callers ask for so long before the daemon is killed, and after the next one serves.
+/// How long callers ask before the daemon is killed, and after the next one serves.
 const ASKED_FOR: Duration = Duration::from_millis(1000);
 
 /// How a daemon ends.
@@ -70,7 +70,7 @@ pub(super) struct CrashAct {
     pub(super) port: String,
 }
 
-/// Plays it, in namespaces of its own: so many connections before each of so many deaths.
+/// Plays it, in namespaces of its own: a number of connections before each of a number of deaths.
 pub(super) fn play(
     ending: Ending,
     (connections, rounds): (u32, u32),

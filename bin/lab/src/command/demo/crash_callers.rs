@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cli::failure::Failure;
 use testbed::Side;
 
-/// A caller that is not answered for so long is not answered any more.
+/// A caller that has waited this long for an answer gets none any more.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// It needs little.

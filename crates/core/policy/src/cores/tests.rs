@@ -219,7 +219,7 @@ fn a_dead_worker_frees_its_core_and_a_dead_application_all_of_them() {
     assert_eq!(harness.cores(0), 0);
     harness.app(terms(0, 0, 1), 0, 1);
     harness.control.worker_gone(WorkerId(12), harness.now, &mut harness.plan);
-    assert!(harness.plan.is_empty(), "a stranger's death is nobody's");
+    assert!(harness.plan.is_empty(), "the death of a stranger changes nothing");
 }
 
 #[test]

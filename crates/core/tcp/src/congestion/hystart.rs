@@ -43,7 +43,7 @@ impl HyStart {
             self.shortest_us = round_trip_us;
         }
         if window.segments < WINDOW_MIN || !window.is_in_slow_start() {
-            // It may be long until the next one, and a number that is kept for so long means
+            // It may be long until the next one, and a number that is kept until then means
             // nothing.
             self.round_end = None;
             return;

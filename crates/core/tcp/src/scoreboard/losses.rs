@@ -40,7 +40,7 @@ impl Scoreboard {
         self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(REO_WND_PERSIST);
     }
 
-    /// A recovery is over, and was not for nothing: after so many in a row late segments get no
+    /// A recovery is over, and was not for nothing: after this many in a row, late segments get no
     /// more time than at first.
     pub(crate) fn recovered(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);

@@ -74,7 +74,7 @@ fn not_ours() -> Vec<(NotOurs, Vec<u8>)> {
     ]
 }
 
-/// A frame for every reason that a packet can be nobody's.
+/// A frame for every reason that no one can take a packet.
 fn malformed() -> Vec<(Malformed, Vec<u8>)> {
     let arp = [&udp4()[..12], &[8, 6], &[0; 28]].concat();
     let tagged = samples::udp(IPV4_ENDS, Some(5), b"payload");

@@ -20,7 +20,7 @@ impl FreeIndexes {
         if let Some(last) = words.last()
             && !count.is_multiple_of(64)
         {
-            // What is behind the end is nobody's.
+            // No index is behind the end.
             last.store(u64::MAX << (count % 64), Ordering::Relaxed);
         }
         Self { words, count, lowest: AtomicU32::new(0), taken: AtomicU32::new(0) }

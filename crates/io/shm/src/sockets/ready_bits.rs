@@ -18,8 +18,8 @@ pub struct ReadyBits<'a> {
 }
 
 impl ReadyBits<'_> {
-    /// Marks a slot. True: whoever looks sleeps and must be woken. A slot that does not exist is
-    /// nobody's.
+    /// Marks a slot; true when the reader sleeps and must be woken. A slot that does not exist is
+    /// ignored.
     #[inline]
     #[must_use = "a sleeper that is not woken sleeps on"]
     pub fn set(&self, slot: SlotId) -> bool {

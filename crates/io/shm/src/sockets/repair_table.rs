@@ -108,7 +108,7 @@ pub struct RepairTable {
 }
 
 impl RepairTable {
-    /// One of so many records: pages come with their first touch.
+    /// A table of `slots` records: pages come with their first touch.
     ///
     /// # Errors
     /// There is no memory for it.

@@ -53,7 +53,7 @@ const NUMBERS_V6: &[(c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
 ];
 
-/// Options of other types: two limits of time, and a name; of at most so many bytes.
+/// Options of other types: two limits of time, and a name, of this many bytes at most.
 const OTHERS: &[(c_int, c_int)] = &[
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
