@@ -106,7 +106,7 @@ pub(crate) fn write_quoted(frame: &mut Frame, side: Side, end: End) {
     message[2..4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Where the payload of the packet is, in a frame of so many bytes.
+/// Where the payload of the packet is, in a frame of `frame_bytes` bytes.
 fn message(frame_bytes: usize, packet: &[u8]) -> Option<std::ops::Range<usize>> {
     let header = ipv4::Header::parse(packet).ok()?;
     let end = (LINK + usize::from(header.total_bytes)).min(frame_bytes);

@@ -9,8 +9,8 @@
 //! finds it from either side. The table is bounded. When it is full, one of the connections that
 //! nobody has answered gives way, one of some drawn at random (random early drop), so that a flood
 //! of first packets takes the place of its own and not of those that are in use; and one source has
-//! at most so many unanswered ones. TCP counts as answered once its handshake is over, because an
-//! open port answers a flood too.
+//! a bounded number of unanswered ones. TCP counts as answered once its handshake is over, because
+//! an open port answers a flood too.
 
 mod fragments;
 mod icmp;

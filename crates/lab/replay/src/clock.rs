@@ -80,7 +80,7 @@ impl Clock {
         self.speed.is_some()
     }
 
-    /// Whether nothing is due for so long that a live loop would have come to rest before.
+    /// Whether a live loop would have come to rest before the next thing is due.
     pub(crate) fn is_pause_before(&self, due: Nanos) -> bool {
         due.since(self.now) > TURN
     }

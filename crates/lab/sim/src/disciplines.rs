@@ -22,11 +22,11 @@ pub enum Discipline {
     /// One queue, of which each server has at most this many at itself, the one in its hands
     /// included: JBSQ(k) (nanoPU, Concord); 1: a server asks for each request (Shinjuku).
     Bounded(u32),
-    /// A queue for each server; a request goes to the shortest of so many drawn by lot: 1 is
+    /// A queue for each server; a request goes to the shortest of this many drawn by lot: 1 is
     /// random, 2 the power of two choices (RackSched's front end).
     Choices(u32),
-    /// DARC (Persephone): short requests may go everywhere, long ones not to so many servers that
-    /// are reserved for short ones.
+    /// DARC (Persephone): short requests may go everywhere, long ones not to this many servers,
+    /// which are reserved for short ones.
     Reserved(u32),
 }
 

@@ -33,7 +33,7 @@ fn socket(side: &Side, address: IpAddr) -> UdpSocket {
     let bind = || {
         let socket = UdpSocket::bind(SocketAddr::new(address, 0)).expect("the address is ours");
         let timeout = Some(Duration::from_secs(10));
-        socket.set_read_timeout(timeout).expect("the patience is not zero");
+        socket.set_read_timeout(timeout).expect("the timeout is not zero");
         socket
     };
     side.enter(bind).expect("the namespace is there")

@@ -387,7 +387,7 @@ fn a_receive_that_was_given_up_has_taken_nothing() {
         let (len, from) = socket.recv_from(&mut bytes).await.expect("one comes");
         socket.send_to(&bytes[..len], from).await.expect("it is an answer");
     });
-    until("the end of its patience", || HAS_GIVEN_UP.load(Ordering::Acquire));
+    until("the end of its timeout", || HAS_GIVEN_UP.load(Ordering::Acquire));
     for payload in [b"one", b"two"] {
         rig.ask(0, 0, CLIENT, payload);
         assert_eq!(rig.answer(0), answered(CLIENT, payload));

@@ -40,7 +40,7 @@ pub(crate) fn wants_as(one: &ChainFile, other: &ChainFile) -> bool {
 /// It is too long for whoever is to run it.
 pub(crate) fn compile(file: &ChainFile, wanted: &RouterFilter) -> Result<Filter, ChainError> {
     let failed = |why| ChainError::Function { kind: "acl", why };
-    // The library takes long over so many, and its memory ends at some more.
+    // The library takes long over this many, and its memory ends at some more.
     if wanted.rules > RULES_MAX {
         return Err(failed(format!(
             "with `host = \"judge\"` packets for this host meet {} rules, and the {INSTRUCTIONS_MAX} \

@@ -62,7 +62,7 @@ fn errors_come_from_an_address_of_the_gateway() {
     };
     assert_eq!(source(Plan::new(Algorithm::Gcm), &ipv4(1500)), [192, 0, 2, 1]);
     let over_ipv6 = Plan::new(Algorithm::Gcm).over_ipv6();
-    assert_eq!(source(over_ipv6, &ipv4(1500)), [192, 0, 0, 8], "nobody's (RFC 7600)");
+    assert_eq!(source(over_ipv6, &ipv4(1500)), [192, 0, 0, 8], "the dummy address (RFC 7600)");
 }
 
 #[test]

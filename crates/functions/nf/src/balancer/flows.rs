@@ -63,7 +63,7 @@ const UDP: Kept = Kept { begun: 30, lasting: 300 };
 const ENDING: u32 = 120;
 
 impl Flows {
-    /// Room for about so many.
+    /// Room for about `flows` flows.
     pub(super) fn new(flows: usize, seed: u64) -> Self {
         let buckets = flows.div_ceil(WAYS).next_power_of_two();
         Self { buckets: vec![[Entry::default(); WAYS]; buckets].into(), seed }

@@ -13,7 +13,7 @@ pub const SERVERS_MAX: usize = 256;
 /// The weight of a server, at most.
 pub const WEIGHT_MAX: u32 = 100;
 
-/// For so long a flow that is not known goes by the ring of before, unless it begins.
+/// How long a flow that is not known goes by the ring of before, unless it begins.
 pub(super) const PREVIOUS_FOR: Nanos = Nanos::from_secs(120);
 
 /// How packets get to a server.

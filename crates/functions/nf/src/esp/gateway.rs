@@ -18,7 +18,7 @@ pub const TUNNELS_MAX: usize = 256;
 /// turn.
 pub const PAIRS_MAX: usize = 4096;
 
-/// For so long packets of an association are still taken that a file of keys does not name any
+/// How long packets of an association are still taken that a file of keys does not name any
 /// more: keys are changed at both ends one after the other, by hand.
 pub const RETIRED_FOR: Nanos = Nanos::from_secs(600);
 
@@ -28,7 +28,7 @@ pub const RETIRED_FOR: Nanos = Nanos::from_secs(600);
 pub struct Gateway {
     /// A packet belongs to the first pair that it fits.
     pairs: Box<[Pair]>,
-    /// So many of the pairs, and of the links, are of tunnels that packets are sent into; behind
+    /// How many of the pairs, and of the links, are of tunnels that packets are sent into; behind
     /// them are those of associations that are still received.
     sending: (usize, usize),
     /// Sorted by the SPI of what comes.

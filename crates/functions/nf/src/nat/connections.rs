@@ -49,7 +49,7 @@ impl Nat {
         now: Nanos,
         begin: impl FnOnce(&mut Self) -> Result<u32, E>,
     ) -> Result<u32, Stop> {
-        // First, so that one that is refused takes nobody's place.
+        // First, so that one that is refused takes no place.
         self.track.has_room(owner, now)?;
         let place = begin(self).map_err(Into::into)?;
         match self.track.open_for(owner, packet, self.mappings.mark(place), now) {

@@ -270,7 +270,7 @@ impl Mappings {
         done
     }
 
-    /// What so many blocks of a subscriber have, from this one on.
+    /// What `count` blocks of a subscriber have, from this one on.
     fn look_around(
         &self,
         pool: u16,
@@ -304,7 +304,7 @@ impl Mappings {
         around
     }
 
-    /// Puts a block that is nobody's into the circle of a subscriber.
+    /// Puts an unowned block into the circle of a subscriber.
     fn link(&mut self, pool: u16, subscriber: u32, block: u16) {
         let Some(owner) = self.subscribers.get_mut(subscriber) else { return };
         owner.blocks += 1;

@@ -31,7 +31,7 @@ impl Blocks {
         Self { free, next: LONGEST, limit }
     }
 
-    /// Whether so many of the longest runs could be had.
+    /// Whether `runs` of the longest runs could be had.
     pub(super) fn has_room_for(&self, runs: u32) -> bool {
         let fresh = self.limit.saturating_sub(self.next) / LONGEST;
         fresh as usize + self.free[SIZES - 1].len() >= runs as usize

@@ -53,7 +53,7 @@ impl Default for Routes4 {
 }
 
 impl Routes4 {
-    /// No routes, and room for so many groups, at most [`LONG_GROUPS`].
+    /// No routes, and room for `limit` groups, at most [`LONG_GROUPS`].
     pub(super) fn with_groups(limit: u16) -> Self {
         Self {
             short: Routes::new(),

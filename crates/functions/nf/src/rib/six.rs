@@ -45,7 +45,7 @@ impl Default for Routes6 {
 }
 
 impl Routes6 {
-    /// No routes, and room for so many nodes, and next hops in them, at most [`NODES`].
+    /// No routes, and room for `limit` nodes, and next hops in them, at most [`NODES`].
     pub(super) fn with_nodes(limit: u32) -> Self {
         let limit = limit.min(NODES);
         Self {

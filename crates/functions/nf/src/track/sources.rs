@@ -1,8 +1,8 @@
 //! How many connections each owner has, and how many of them nobody has answered.
 //!
 //! An owner is the source that began a connection, an IPv4 address or an IPv6 /64, or whoever else
-//! is told to pay for it. Owners that meet in one place share it: with so many places, and a seed,
-//! nobody meets another by choice.
+//! is told to pay for it. Owners that meet in one place share it: with this number of places, and a
+//! seed, nobody meets another by choice.
 
 use super::table::Entry;
 use super::tuple::{Tuple, hash_of};

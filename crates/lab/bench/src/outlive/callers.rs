@@ -27,7 +27,7 @@ const SIZE_BITS_MAX: u64 = 16;
 /// Bytes that are read or written at once.
 const CHUNK: usize = 1 << 14;
 
-/// Who is not answered for so long is not answered any more.
+/// A caller that has waited this long for an answer gets none any more.
 const GIVEN_UP: Nanos = Nanos::from_secs(20);
 
 /// Between two looks at nothing.

@@ -25,7 +25,7 @@ use crate::sockets::witness::Carried;
 /// Where the echo listens.
 const PORT: u16 = 7000;
 
-/// Callers ask for so long at least before a daemon ends, and for as much longer at most.
+/// Callers ask for at least this long before a daemon ends, and at most twice as long.
 const ASKED_FOR: Nanos = Nanos::from_millis(300);
 
 /// A guardian has eight seconds; a listener is served long before.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::flows::SplitMix;
 
-/// A stretch of so many bytes is found again where it belongs; two of random bytes are never the
+/// A stretch of this many bytes is found again where it belongs; two of random bytes are never the
 /// same.
 const STRETCH: usize = 16;
 
@@ -21,9 +21,9 @@ pub(super) struct Text {
 /// What is wrong with bytes that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// So many are missing in front of them.
+    /// This many are missing in front of them.
     Lost(u64),
-    /// So many of them had come before.
+    /// This many of them had come before.
     Doubled(u64),
     /// They are none of this connection's.
     Changed,

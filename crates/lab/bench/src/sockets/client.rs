@@ -211,7 +211,7 @@ pub(crate) fn connected(
 ) -> Result<Vec<TcpStream>, Error> {
     let connect = || {
         let one = |number: usize| {
-            // Nobody's queue of connections that wait to be accepted is to be tried here.
+            // No queue of connections that wait to be accepted is to be tried here.
             if number % BURST_OF_CONNECTIONS == BURST_OF_CONNECTIONS - 1 {
                 std::thread::sleep(PAUSE);
             }

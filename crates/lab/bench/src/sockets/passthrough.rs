@@ -66,7 +66,7 @@ impl Reader {
         Ok(maps.or_needs("look into /proc")?.contains("libcalisto_preload"))
     }
 
-    /// The least of several medians: what others had of the CPU is nobody's cost.
+    /// The least of several medians: what others had of the CPU is no cost of the measured one.
     fn measure(&mut self) -> Result<f64, Error> {
         let mut least = f64::INFINITY;
         for _ in 0..REPEATS {

@@ -101,7 +101,7 @@ impl TestedStack {
         set(self.client(), "net/ipv4/ip_local_port_range", "1024 65535")?;
         // Else the names of closed connections would be taken for a minute.
         set(self.client(), "net/ipv4/tcp_tw_reuse", "1")?;
-        // So many connections come at once that a short queue would drop some.
+        // More connections come at once than a short queue holds.
         set(self.server(), "net/core/somaxconn", "8192")?;
         Ok(self)
     }

@@ -58,7 +58,7 @@ fn the_cost_of_first_and_later_packets_is_given_for_both_tables_of_ours() {
 #[test]
 fn a_table_change_under_load_loses_and_reorders_nothing() {
     let figures = figures("table");
-    // Fused, nobody's scheduling can make a ring overflow.
+    // Fused, no scheduling of threads can make a ring overflow.
     assert_eq!(value(&figures, "fused: packets lost, all rounds"), 0.0);
     assert_eq!(value(&figures, "fused: packets reordered, all rounds"), 0.0);
     assert!(value(&figures, "fused: offered") > 1.0);

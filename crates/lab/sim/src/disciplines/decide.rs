@@ -21,7 +21,7 @@ pub fn shortest_of(lengths: &[usize], count: u32, mut lot: impl FnMut(u32) -> u3
 }
 
 /// Servers that DARC reserves for short requests: their share of all work, rounded, at least one,
-/// and never so many that long ones have none.
+/// and never all: long ones would have none.
 pub fn reserved_for(servers: u32, share_of_short: f64) -> u32 {
     if servers < 2 {
         return 0;

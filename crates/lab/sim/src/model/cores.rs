@@ -12,7 +12,7 @@ const REST_LEAST: Nanos = Nanos::from_micros(1);
 
 impl Machine {
     /// The worker is awake: on its core, or, when its groups are others' by now, on some CPU that
-    /// is nobody's.
+    /// no worker has.
     pub(super) fn ready(&mut self, id: u16, generation: u32) {
         let now = self.events.now();
         let worker = &mut self.workers[usize::from(id)];
@@ -153,7 +153,7 @@ impl Machine {
     }
 
     /// Something has come for a worker without a core. Nobody else can do it: if it rests it wakes
-    /// for that, on a CPU that is nobody's, and else it waits for a core.
+    /// for that, on a CPU that no worker has, and else it waits for a core.
     pub(super) fn ring_doorbell(&mut self, id: u16) {
         if self.rests(id) {
             self.drain(id);

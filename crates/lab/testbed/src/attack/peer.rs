@@ -168,7 +168,7 @@ impl Peer {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Takes a segment of the server that carries so many bytes.
+    /// Takes a segment of the server that carries `bytes` bytes.
     pub(super) fn hear(
         &mut self,
         conduct: &Conduct,

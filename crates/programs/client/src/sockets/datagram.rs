@@ -60,7 +60,7 @@ pub struct Outgoing {
     pub class: Option<u8>,
     /// Hops that it may go; none: as IP_TTL or IPV6_UNICAST_HOPS say.
     pub hop_limit: Option<u8>,
-    /// It leaves as datagrams of so many bytes, of which the last may have less: UDP_SEGMENT.
+    /// Splits the payload into datagrams of this size; the last may be shorter (UDP_SEGMENT).
     pub segment_bytes: Option<NonZeroU16>,
 }
 

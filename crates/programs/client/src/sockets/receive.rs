@@ -17,7 +17,7 @@ pub struct ReceiveFlags {
     pub peek: bool,
     /// The whole length of a datagram is returned, however much of it fits: MSG_TRUNC.
     pub truncate: bool,
-    /// Datagrams of one length that follow on each other come as one, of at most so many bytes:
+    /// Datagrams of one length that follow on each other come as one, of at most this many bytes:
     /// UDP_GRO. Zero: each comes alone.
     pub join_bytes: usize,
     /// The call has taken some already: an error that waits is left for the next one.

@@ -207,7 +207,7 @@ fn pipe_to_datagram(
         }
     }
     let mut text = vec![0_u8; bytes.min(DATAGRAM_ROOM)];
-    // SAFETY: `text` has so much room; so many bytes are in the pipe, so it does not wait.
+    // SAFETY: `text` has this much room; the pipe has as many bytes, so it does not wait.
     let got = unsafe { real::read(pipe, text.as_mut_ptr().cast(), text.len()) };
     match outcome::of_bytes(got) {
         Ok(count) => text.truncate(count),

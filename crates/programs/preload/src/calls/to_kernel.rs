@@ -19,7 +19,7 @@ use crate::system::{fork, kernel_socket, mover, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::epoll;
 
-/// New sockets that are taken at once: the process needs so many descriptors more than it has.
+/// New sockets that are taken at once: the process needs this many descriptors more than it has.
 const TAKEN_MAX: usize = 16;
 
 /// The connection of a number was given to the kernel: returns when the number is the kernel's.

@@ -39,7 +39,7 @@ struct Ways {
     renew: fn(c_int, &File),
     /// Takes a connection to the kernel.
     leave: fn(c_int, &Held),
-    /// Takes what the daemon has sent, and closes what is nobody's.
+    /// Takes what the daemon has sent, and closes what no descriptor has.
     sweep: fn(&Session),
 }
 

@@ -18,7 +18,7 @@ impl Mappings {
         places.clone().find(has_room).unwrap_or(first) as u16
     }
 
-    /// A block that is nobody's; one may give way for it, but none of `whose`, who has so many.
+    /// An unowned block; another's may give way for it, but none of `whose`, which has `blocks`.
     pub(super) fn take_block(&mut self, pool: u16, whose: u32, blocks: u16) -> Option<u16> {
         let random = self.draw();
         if self.pool[usize::from(pool)].free.is_empty() {

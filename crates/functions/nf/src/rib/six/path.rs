@@ -2,7 +2,7 @@
 
 use crate::fib::{Node, STRIDE, index_of};
 
-/// Prefixes of up to so many bits are in the cells.
+/// Prefixes of up to this many bits are in the cells.
 pub(super) const CELL_BITS: u8 = 16;
 
 /// Where in the trie a prefix longer than /16 is.

@@ -118,7 +118,7 @@ fn what_the_kernel_cannot_do_is_refused_by_a_sentence_with_what_to_do() {
     let other = Some("::1/128".parse().expect("it is a prefix"));
     let other = refused(KernelConfig { sources: other, ..config(address) });
     assert!(other.to_string().contains("different IP versions"), "{other}");
-    // TEST-NET-1 (RFC 5737) is nobody's.
+    // No host has an address of TEST-NET-1 (RFC 5737).
     let foreign = Some("192.0.2.1/32".parse().expect("it is a prefix"));
     let foreign = refused(KernelConfig { sources: foreign, ..config(address) });
     assert!(foreign.to_string().contains("address of this machine"), "{foreign}");

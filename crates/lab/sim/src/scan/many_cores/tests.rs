@@ -10,7 +10,7 @@ fn free(cores: u32, queues: Queues, waiting: Waiting, load: f64) -> Plan {
     let costs = ScanCosts::free();
     let (rate, items) = (load * 1e6, 400_000);
     let service = Distribution::Exponential;
-    // So many flows that hardly two items of one are there at once.
+    // With this many flows hardly two items of one are there at once.
     let (flows, burst, ring) = (100_000, 1, 100_000);
     Plan {
         cores,

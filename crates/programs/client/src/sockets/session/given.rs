@@ -16,7 +16,7 @@ use crate::sockets::lock::GIVEN_WITHIN;
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 impl Session {
-    /// The sockets of connections that the daemon has given to the kernel, so many at most, which
+    /// The sockets of connections that the daemon has given to the kernel, `most` at most, which
     /// this process has not taken yet; waits for the first. None: there will be no more. Each is to
     /// take the place of the one that [`Given::cookie`] tells.
     pub fn take_given(&self, most: usize) -> Vec<Given> {
@@ -65,7 +65,7 @@ impl Session {
         (taken, false)
     }
 
-    /// Those that [`Self::take_given`] has told, and that are nobody's yet.
+    /// Those that [`Self::take_given`] has told, and that no socket has yet.
     pub fn give_back(&self, given: Vec<Given>) {
         lock(&self.0.given).extend(given);
     }

@@ -143,7 +143,7 @@ fn original(to: IpAddr, file: &File, family: c_int) -> Option<Vec<u8>> {
     Some(unsafe { std::slice::from_raw_parts((&raw const storage).cast(), bytes) }.to_vec())
 }
 
-/// A point of CLOCK_MONOTONIC as one of the calendar: seconds, and the rest in units of so many
+/// A point of CLOCK_MONOTONIC as one of the calendar: seconds, and the rest in units of this many
 /// nanoseconds.
 fn stamp(came_at: u64, unit: i64) -> [u8; 16] {
     const SECOND: i64 = 1_000_000_000;
