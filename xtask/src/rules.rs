@@ -246,6 +246,16 @@ pub(crate) const SOCKETS_AT: &[&str] = &[
 /// The file whose copy every pure crate carries.
 pub(crate) const PURE_CLIPPY: &str = "crates/core/base/clippy.toml";
 
+/// Crates whose public functions say in their documentation which errors they return.
+pub(crate) const USED_BY_STRANGERS: &[&str] = &[
+    "crates/core/policy",
+    "crates/core/tcp",
+    "crates/functions/nf",
+    "crates/functions/slice",
+    "crates/programs/capi",
+    "crates/programs/client",
+];
+
 /// Crates with loom models: unit tests whose names contain `loom`, built with `--cfg loom`.
 pub(crate) const LOOM_CRATES: &[&str] = &["shm"];
 

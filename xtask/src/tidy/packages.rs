@@ -43,10 +43,28 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
     {
         pure_clippy(package, text_of, findings);
     }
+    if rules::USED_BY_STRANGERS.contains(&package.dir.as_str()) {
+        for root in package.roots.iter().filter(|root| root.ends_with("/lib.rs")) {
+            errors_are_told(root, text_of(root), findings);
+        }
+    }
     if rule.is_none_or(|rule| rule.unsafety == Unsafety::Forbidden) {
         for root in &package.roots {
             unsafe_is_forbidden(root, text_of(root), findings);
         }
+    }
+}
+
+/// Public functions that can fail say when: clippy holds the crate to it.
+fn errors_are_told(root: &str, text: &str, findings: &mut Vec<Finding>) {
+    const LINT: &str = "#![warn(clippy::missing_errors_doc)]";
+    if !text.lines().any(|line| line == LINT) {
+        findings.push(Finding {
+            file: root.to_owned(),
+            line: 1,
+            rule: "errors-are-told",
+            message: format!("strangers build on this crate: write `{LINT}`"),
+        });
     }
 }
 

@@ -7,7 +7,8 @@ use crate::rules::{self, Scope};
 use crate::workspace::{Dependency, Package};
 
 const MANIFEST: &str = "[package]\nname = \"x\"\n\n[lints]\nworkspace = true\n";
-const ROOT: &str = "//! A crate.\n#![forbid(unsafe_code)]\n";
+const ROOT: &str =
+    "//! A crate.\n#![forbid(unsafe_code)]\n#![warn(clippy::missing_errors_doc)]\n";
 const CLIPPY: &str = "disallowed-methods = []\n";
 
 fn file(path: &str, text: &str) -> SourceFile {
@@ -178,6 +179,15 @@ fn a_root_that_does_not_forbid_unsafe_is_found_except_in_the_homes_of_it() {
         assert_one(&findings, &format!("{dir}/src/lib.rs:1: [unsafe-fence]"), "forbid");
     }
     assert_eq!(in_package(package("crates/io/shm"), &root("crates/io/shm")), [""; 0]);
+}
+
+#[test]
+fn a_crate_for_strangers_that_need_not_tell_its_errors_is_found() {
+    let dir = "crates/functions/slice";
+    let root = [file(&format!("{dir}/src/lib.rs"), "//! A crate.\n#![forbid(unsafe_code)]\n")];
+    let findings = in_package(package(dir), &root);
+    assert_one(&findings, &format!("{dir}/src/lib.rs:1: [errors-are-told]"), "missing_errors_doc");
+    assert_eq!(in_package(package("crates/lab/load"), &[]), [""; 0]);
 }
 
 #[test]

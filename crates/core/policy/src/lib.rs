@@ -3,6 +3,7 @@
 //! A policy asks, the shell acts. Nothing here reads a clock, draws unseeded randomness or
 //! performs a move, so the daemon, the simulator and a unit test get the same answers.
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 /// The whole control loop: samples to plan.
 pub mod control;

@@ -5,6 +5,7 @@
 //! allocates nothing after the start, so the daemon, an application's worker, a simulator and a
 //! test run the same code. Payload lies in rings of the caller ([`Buffers`]).
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 mod acknowledge;
 mod close;

@@ -5,6 +5,7 @@
 //! needs to know of the world comes between two batches. One file is one function, and begins with
 //! its manual page ([`manual`]).
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 #[macro_use]
 mod counters;

@@ -4,6 +4,7 @@
 //! The crate may use `unsafe`, since C gives it raw pointers. It checks all that can be checked:
 //! null, lengths, packets that were given back already, two threads in one worker. No panic crosses
 //! the boundary. The header `include/calisto.h` is generated from this crate.
+#![warn(clippy::missing_errors_doc)]
 
 mod app;
 mod failure;

@@ -24,6 +24,7 @@
 //! within a fraction of a second; nothing waits for a daemon that is not there. Attach again then.
 //! After attaching, receiving, sending and waiting allocate nothing.
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 mod app;
 mod options;

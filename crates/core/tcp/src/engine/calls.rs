@@ -121,6 +121,10 @@ fn unread(flow: &Flow, cold: &Cold) -> u32 {
 impl Engine {
     /// Opens a connection. With a local port of zero one is chosen that nobody can guess (RFC 6056
     /// section 3.3.3). Segments leave by `route` until the peer has answered by another.
+    ///
+    /// # Errors
+    /// The addresses are of two IP versions, the connection exists or its name is not free yet, the
+    /// remote port is zero, or all flows are in use: see [`ConnectError`].
     pub fn connect(
         &mut self,
         now: Nanos,
@@ -237,6 +241,10 @@ impl Engine {
     }
 
     /// The application has read `bytes` of [`Self::readable`]: their place is free for others.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`]; [`CallError::TooMany`] for more bytes than can be read: nothing is
+    /// taken then.
     #[inline]
     pub fn consume(&mut self, id: FlowId, bytes: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
@@ -273,6 +281,10 @@ impl Engine {
 
     /// The application has written `bytes` into [`Self::room`]: they are to be sent. Before the
     /// connection stands they wait for it.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`]; [`CallError::Closed`] after [`Self::shutdown`] or [`Self::close`];
+    /// [`CallError::TooMany`] for more bytes than there is room for: nothing is sent of them then.
     #[inline]
     pub fn send(&mut self, id: FlowId, bytes: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
@@ -289,6 +301,9 @@ impl Engine {
     }
 
     /// Sends no more: a FIN follows the last byte. What the peer sends can still be read.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`]; [`CallError::Closed`] when its side was closed before.
     pub fn shutdown(&mut self, id: FlowId) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         if !close::finish_sending(&mut self.flows[at]) {
@@ -301,6 +316,9 @@ impl Engine {
     /// Closes both directions: nothing more is sent or read. [`crate::Event::Closed`] comes when
     /// the peer has everything. With bytes unread the peer gets a reset instead (RFC 9293 section
     /// 3.10.4, RFC 2525 section 2.17).
+    ///
+    /// # Errors
+    /// [`CallError::Gone`]; [`CallError::Closed`] when it was closed before.
     pub fn close<O: Output>(&mut self, id: FlowId, out: &mut O) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let has_unread = self.readable(id).bytes > 0;
@@ -337,6 +355,9 @@ impl Engine {
     }
 
     /// Ends a flow at once with a reset (what closing with a linger time of zero does).
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn abort(&mut self, id: FlowId) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);

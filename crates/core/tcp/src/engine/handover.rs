@@ -168,6 +168,10 @@ impl Engine {
     ///
     /// Engines that exchange flows must have been made with the same keys: with another hash key
     /// flows are not found, with another secret cookies that one has sent mean nothing to another.
+    ///
+    /// # Errors
+    /// This engine has too few free places, or has a flow of one of the names already: see
+    /// [`AttachError`]. `detached` is as it was.
     pub fn attach_group(
         &mut self,
         now: Nanos,

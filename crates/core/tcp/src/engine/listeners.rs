@@ -105,6 +105,9 @@ impl std::error::Error for ListenError {}
 impl Engine {
     /// Accepts connections to `local`; to an unspecified address: to any, of both IP versions.
     /// When `backlog` of them are half open, others are answered with cookies.
+    ///
+    /// # Errors
+    /// The port is zero, or has a listener at this address: see [`ListenError`].
     pub fn listen(
         &mut self,
         local: SocketAddr,

@@ -14,6 +14,9 @@ use crate::{Algorithm, FlowId, IpFields, KeepAlive, Regrow, Seq, data, pacing, p
 impl Engine {
     /// Whether small segments leave at once (TCP_NODELAY). Switched on, it sends what waits, even
     /// what is corked, as in Linux.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_no_delay(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let flow = &mut self.flows[at];
@@ -27,6 +30,9 @@ impl Engine {
     }
 
     /// Whether partial segments wait for more, at most for one retransmission timeout (TCP_CORK).
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_cork(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.flows[at].flags.put(Flags::CORK, on);
@@ -36,6 +42,9 @@ impl Engine {
 
     /// Whether acknowledgements leave as soon as may be, from now until data goes out, or wait for
     /// data to ride on (TCP_QUICKACK). Switched on, it sends the one that waits, if all was read.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_quick_ack(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
@@ -55,6 +64,9 @@ impl Engine {
     /// Whether more will be written to the message that the next bytes belong to (MSG_MORE): its
     /// partial segment waits until that has come, something is acknowledged, or a retransmission
     /// timeout has passed.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_more(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.flows[at].flags.put(Flags::MORE, on);
@@ -69,6 +81,9 @@ impl Engine {
     }
 
     /// How segments leave from now on, until one comes by another route.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_route(&mut self, id: FlowId, route: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.flows[at].route = route;
@@ -77,6 +92,9 @@ impl Engine {
 
     /// Under which congestion control it goes on (TCP_CONGESTION). The window stays as it is; what
     /// the one before knew of the path is forgotten. ECN is as was agreed on.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_congestion(&mut self, id: FlowId, algorithm: Algorithm) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
@@ -92,6 +110,9 @@ impl Engine {
     }
 
     /// What its packets have in their IP headers from now on (IP_TOS, IP_TTL and their like).
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_ip_fields(&mut self, id: FlowId, ip: IpFields) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.cold[at].options.ip = ip;
@@ -99,6 +120,9 @@ impl Engine {
     }
 
     /// Most bytes of payload in a second (SO_MAX_PACING_RATE); zero: as many as the window lets.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_rate_max(&mut self, id: FlowId, bytes_per_s: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
@@ -114,6 +138,9 @@ impl Engine {
     }
 
     /// How often its SYN is sent again (TCP_SYNCNT); zero: as often as the engine's others.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_syn_retries(&mut self, id: FlowId, retries: u8) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.cold[at].options.syn_retries = retries;
@@ -121,6 +148,9 @@ impl Engine {
     }
 
     /// How long sent data may stay unacknowledged (RFC 5482); none: the timeouts decide.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_user_timeout(&mut self, id: FlowId, millis: Option<u32>) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.cold[at].options.user_timeout_ms = millis.and_then(NonZeroU32::new);
@@ -128,6 +158,9 @@ impl Engine {
     }
 
     /// Whether a silent peer is asked, from now on.
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn set_keep_alive(
         &mut self,
         now: Nanos,
@@ -165,6 +198,9 @@ impl Engine {
     }
 
     /// The last byte that was sent is urgent (MSG_OOB).
+    ///
+    /// # Errors
+    /// [`CallError::Gone`].
     pub fn mark_urgent(&mut self, id: FlowId) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.cold[at].snd_up = self.flows[at].snd_end;
