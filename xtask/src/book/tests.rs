@@ -12,6 +12,7 @@ fn findings(changed: &[(&str, &str)]) -> Vec<String> {
     let right = [
         ("README.md", "# Project\n\n[The book](docs/index.md#a-part)\n"),
         ("ARCHITECTURE.md", "# Inside\n"),
+        ("CONTRIBUTING.md", "# Taking part\n"),
         (
             SUMMARY,
             "# Summary\n\n- [Start](index.md)\n- [Variables](reference/environment.md)\n\
@@ -114,6 +115,8 @@ fn a_front_page_that_grows_is_refused() {
     assert_eq!(said, "README.md:151: 152 lines; allowed are 150: move some into docs/");
     let said = finding(&[("ARCHITECTURE.md", &"–".repeat(101))]);
     assert_eq!(said, "ARCHITECTURE.md:1: 101 columns; allowed are 100");
+    let said = finding(&[("CONTRIBUTING.md", &"-".repeat(101))]);
+    assert_eq!(said, "CONTRIBUTING.md:1: 101 columns; allowed are 100");
     assert_eq!(findings(&[("ARCHITECTURE.md", &"–".repeat(100))]), [""; 0]);
 }
 
