@@ -37,7 +37,7 @@ impl ReplayPlans {
         if report.is_same() {
             return Ok(());
         }
-        Err(Failure::new("the loop decides otherwise now, or the recording is not whole"))
+        Err(Failure::new("the loop now decides differently, or the recording is incomplete"))
     }
 }
 

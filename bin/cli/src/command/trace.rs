@@ -206,7 +206,7 @@ fn next_line(lines: &mut impl BufRead) -> Result<Option<ReplyBody>, Failure> {
         return Ok(None);
     }
     let reply: Reply = admin::decode(&line)
-        .map_err(|error| Failure::new(format!("the daemon said what cannot be read: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot parse the daemon's answer: {error}")))?;
     match reply.body {
         ReplyBody::Error { message } => Err(Failure::new(message)),
         body => Ok(Some(body)),

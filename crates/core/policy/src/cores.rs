@@ -1,7 +1,8 @@
-//! Cores on demand: how many an application has, which ones, and who gives one back.
+//! Cores on demand: how many cores an application has, which ones, and which application gives one
+//! back.
 //!
 //! Every tick the shell brings a [`CoresSample`](crate::cores::CoresSample) of the workers that
-//! hold a core; a policy says who is congested and who has too much; the
+//! hold a core; a policy says which applications are congested and which have too much; the
 //! [`CoresControl`](crate::cores::CoresControl) answers with a
 //! [`CoresPlan`](crate::cores::CoresPlan). A policy is one file; a new one needs no other edit than
 //! its module, its line in [`NAMES`](crate::cores::NAMES) and in
@@ -38,7 +39,7 @@ use saved::Saved;
 pub use saved::SavedAllocate;
 pub use table::{App, Core, Table};
 
-/// Decides who needs a core more, or has one too many. Asks; never gives or takes.
+/// Decides which applications need another core, or have one too many. Asks; never gives or takes.
 ///
 /// Which core, and whose, is the same for every policy and not its business.
 pub trait Allocate: Send {

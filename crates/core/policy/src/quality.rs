@@ -1,4 +1,4 @@
-//! How good a table is: the measures that benches and the demo print.
+//! How good a table is: the measures that benchmarks and the demo print.
 
 use base::{FlowHash, Nanos, WorkerId};
 

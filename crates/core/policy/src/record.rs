@@ -1,5 +1,5 @@
-//! Every input of the control loop in its order, with what the loop answered: written down while
-//! it runs, and run again later, where every answer must be the same.
+//! Recordings of the control loop: every input in order with the loop's answer, written while it
+//! runs and replayed later, where every answer must be the same.
 //!
 //! In the data loop a [`Recorder`](crate::record::Recorder) only copies small values into memory
 //! that it has already; when that is full, the rest is lost, counted, and a replay ends there with

@@ -1,4 +1,4 @@
-//! All flows of a worker, and the way in and out.
+//! One worker's flows, and the engine's public calls.
 //!
 //! One round of the caller's loop is: [`Engine::receive`] the segments that came,
 //! [`Engine::expire`] what is due, let applications act on the events, [`Engine::transmit`], and

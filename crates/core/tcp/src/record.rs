@@ -1,5 +1,5 @@
-//! What is to be kept of a flow for a process that goes on with it when this engine is no more: a
-//! few words that can be copied at any moment, and what another TCP must know according to them.
+//! The record from which another process can continue a flow after this engine is gone: a few words
+//! that can be copied at any moment, and what another TCP must know according to them.
 //!
 //! Both ways lead through here: that of a connection that is [let go](Engine::let_go) in order, and
 //! that of one whose engine died, of which nothing is left but its record and its rings.

@@ -187,7 +187,7 @@ pub fn verify(frame: &[u8], flow: &Flow) -> bool {
     verify_checked(frame, flow).unwrap_or(false)
 }
 
-/// Whether whoever sent `frame`, classified as `flow`, left its checksum open for a device to
+/// Whether the sender of `frame`, classified as `flow`, left its checksum open for a device to
 /// complete: the field then holds the sum of the pseudo-header alone (`CHECKSUM_PARTIAL` of
 /// Documentation/networking/checksum-offloads in the kernel). The IPv4 header's own checksum must
 /// be right. A complete checksum looks like an open one once in 65,535 packets.

@@ -3,7 +3,7 @@
 use crate::flow_key::{FlowKey, Protocol};
 use crate::{Malformed, NotOurs, Reject, arp, ethernet, icmp, ipv4, ipv6, tcp, udp, vlan};
 
-/// What a frame is to us.
+/// How a frame is classified.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
     /// A whole TCP or UDP packet from one host to one host.
@@ -33,7 +33,7 @@ pub struct Flow {
     pub payload_len: u16,
 }
 
-/// Says what `frame` is to us.
+/// Classifies `frame`: its flow, or the reason why it has none.
 #[inline]
 pub fn classify(frame: &[u8]) -> Outcome {
     match find_flow(frame) {

@@ -117,14 +117,14 @@ impl FlowKey {
         self.rest & IS_IPV6 != 0
     }
 
-    /// Who sends.
+    /// The source address and port.
     #[inline]
     pub fn source(&self) -> SocketAddr {
         let [high, port, ..] = self.rest_bytes();
         SocketAddr::new(self.address(self.source), u16::from_be_bytes([high, port]))
     }
 
-    /// Who receives.
+    /// The destination address and port.
     #[inline]
     pub fn destination(&self) -> SocketAddr {
         let [_, _, high, low, ..] = self.rest_bytes();

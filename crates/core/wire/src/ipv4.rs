@@ -88,7 +88,7 @@ impl Header {
         })
     }
 
-    /// Whether one host sends this to one other host, and who else is meant if not.
+    /// Checks that both addresses are of single hosts; the reason says what they are if not.
     #[inline]
     pub fn check_addresses(&self) -> Result<(), Reject> {
         if !is_host(self.destination) {

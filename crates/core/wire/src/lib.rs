@@ -1,7 +1,7 @@
 //! Pure packet parsing and building: bytes in, a flow or a named reason out.
 //!
-//! [`classify`] is the way of every packet. It has three outcomes: a flow, not ours (the kernel or
-//! a slow path answers), malformed (counted and dropped). Nothing on that way allocates, panics or
+//! [`classify`] is the way of every packet. It has three outcomes: a flow; not ours (the kernel or
+//! a slow path answers); malformed (counted and dropped). Nothing on that way allocates, panics or
 //! loops longer than a constant says, whatever the bytes are. Read `classify.rs` first, then the
 //! file of the protocol in question.
 #![forbid(unsafe_code)]

@@ -56,7 +56,7 @@ impl Toeplitz {
         key
     }
 
-    /// A key that nobody can guess who does not know `seed` (five steps of SplitMix64).
+    /// A key that cannot be guessed without `seed` (five steps of SplitMix64).
     pub const fn key_from_seed(seed: u64) -> [u8; 40] {
         let mut key = [0; 40];
         let mut state = seed;

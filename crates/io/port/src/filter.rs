@@ -27,7 +27,7 @@ pub struct Filter {
     program: Arc<[Instruction]>,
 }
 
-/// Who looks at a port's packets to see which are wanted.
+/// Where a port's packets are filtered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judge {
     /// The kernel: nothing else is received.

@@ -1,4 +1,4 @@
-//! What the kernel may finish before anybody receives it: the first functions of a chain, in the
+//! What the kernel may finish before user space receives it: the first functions of a chain, in the
 //! XDP program of a port's queues.
 //!
 //! This says what is to be decided; `xdp/program/hook.rs` makes the program. A packet that the

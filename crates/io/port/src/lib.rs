@@ -2,8 +2,8 @@
 //! files, wires in memory, and faults on top of any of them.
 //!
 //! One of the crates that may use `unsafe`; everything it exports is safe. A port moves batches of
-//! frames of one pool, and one thread owns both. Start with [`Port`]; a program that takes ports
-//! from its user reads [`PortSpec`]s and opens them with an [`Opener`].
+//! frames of one pool; one thread owns both. Start with [`Port`]; a program that takes ports from
+//! its user reads [`PortSpec`]s and opens them with an [`Opener`].
 
 /// A packet socket as a port.
 pub mod af_packet;

@@ -108,7 +108,7 @@ impl Opener {
         Ok(interface)
     }
 
-    /// Takes an interface whose program somebody else attached.
+    /// Takes an interface whose program another process attached.
     pub fn adopt(&mut self, interface: Arc<XdpInterface>, mode: AttachMode, take: Take) {
         self.interfaces.push(Attached { interface, mode, take });
     }

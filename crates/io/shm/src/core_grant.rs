@@ -1,4 +1,4 @@
-//! Who may use a core: a word from the core control to a worker, and a word back.
+//! The right to use a core: a word from the core control to a worker, and a word back.
 //!
 //! The control *grants* a core, *revokes* it (park soon), or *withdraws* it (it is gone). The
 //! worker says that it runs, that it has *parked*, or that it is parked and *wants* a core. Each
@@ -143,7 +143,7 @@ impl CoreGrantControl {
         }
     }
 
-    /// What it said is believed: it has parked, and its core is free.
+    /// Accepts that the worker has parked: its core is free.
     pub fn accept_park(&mut self) {
         // Nothing is told, so that what it says next still answers the same word.
         self.core = None;

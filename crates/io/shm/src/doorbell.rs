@@ -1,4 +1,4 @@
-//! A wake-up that costs a system call only when somebody sleeps.
+//! A wake-up that costs a system call only when a thread sleeps.
 //!
 //! Sleeper: [`Doorbell::arm`], look once more whether there is work, then sleep by whatever means
 //! (park, poll), then [`Doorbell::disarm`]. Ringer: publish the work, then [`Doorbell::ring`], and
@@ -15,7 +15,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Nobody sleeps.
+    /// A doorbell on which no thread sleeps.
     pub fn new() -> Self {
         Self { sleeping: OwnLine(AtomicU32::new(0)) }
     }

@@ -1,8 +1,8 @@
 //! Memory that several threads or processes share: regions, frames, rings, hand-over, doorbells,
 //! ready sets.
 //!
-//! One of the crates that may use `unsafe`. What it exports is safe: a [`Frame`] or a ring end is
-//! a token that only its holder can use, so the crates above stay free of `unsafe`.
+//! One of the crates that may use `unsafe`. What it exports is safe: a [`Frame`] or a ring end is a
+//! token that only its holder can use, and so the crates above need no `unsafe`.
 
 /// Who may use a core: grant, revoke, park.
 pub mod core_grant;

@@ -37,7 +37,7 @@ pub enum Waited {
     TimedOut,
 }
 
-/// What a wait asks of its caller, who alone may look at clocks and make system calls.
+/// What a wait asks of its caller, which alone may read clocks and make system calls.
 pub trait Surroundings {
     /// Whether there is anything to do: a ready set that is not quiet, a ring that is not empty.
     fn is_ready(&mut self) -> bool;
@@ -45,7 +45,7 @@ pub trait Surroundings {
     /// The time.
     fn now(&mut self) -> Nanos;
 
-    /// Whether somebody on this very CPU owes us something that it can only do when we yield.
+    /// Whether a thread on this very CPU owes us something that it can only do when we yield.
     fn is_owed(&mut self) -> bool {
         false
     }

@@ -43,7 +43,7 @@ impl EventFd {
         Self { fd: crate::descriptor::out_of_the_way(self.fd) }
     }
 
-    /// Wakes whoever polls it. A counter at its limit is as awake as it can be.
+    /// Wakes the thread that polls it. A counter at its limit is as awake as it can be.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }

@@ -1,4 +1,4 @@
-//! Stop a tree of processes where it stands, and let it go on.
+//! Stops a tree of processes where it stands, and continues it.
 //!
 //! A cgroup of our own does it for all at once, and for children as they are born: cgroup v2
 //! (`cgroup.freeze`), or the v1 freezer. Who may not make one sends SIGSTOP and SIGCONT to each

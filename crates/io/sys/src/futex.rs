@@ -6,7 +6,7 @@ use base::Nanos;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
 
-/// Who may wake whom.
+/// Which processes may wake which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of this process only: cheaper.

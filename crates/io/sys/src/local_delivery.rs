@@ -1,4 +1,4 @@
-//! Give a packet that came by an interface to this host's own stack, which has not seen it.
+//! Gives a packet that came by an interface to this host's own stack, which has not seen it.
 //!
 //! The kernel takes it from its loopback as one that has come for this host, whoever has sent it.
 //! Nothing is looked at but to whom it is: what that stack does with it is as if it had come by

@@ -1,5 +1,5 @@
-//! What a driver says of its XDP, and of who polls its queues: the generic netlink family "netdev"
-//! (Linux 6.3).
+//! What a driver says of its XDP, and which NAPI instances poll its queues: the generic netlink
+//! family "netdev" (Linux 6.3).
 
 use rustix::io::Errno;
 use rustix::net::netlink;

@@ -1,4 +1,4 @@
-//! Wait for one of several descriptors: ppoll(2) with a timeout in nanoseconds.
+//! Waits for one of several descriptors: ppoll(2) with a timeout in nanoseconds.
 
 use std::os::fd::BorrowedFd;
 

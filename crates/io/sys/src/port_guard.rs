@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 use crate::SysError;
 use crate::socket::{bind, canonical, local_address};
 
-/// A TCP port of one address that nobody else gets until this is dropped.
+/// A TCP port of one address that no other process gets until this is dropped.
 #[derive(Debug)]
 pub struct PortGuard {
     _fd: OwnedFd,

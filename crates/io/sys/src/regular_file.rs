@@ -64,7 +64,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Opens a regular file for reading, without waiting for anybody.
+/// Opens a regular file for reading, without blocking.
 ///
 /// # Errors
 /// The kernel refuses, or it is no regular file.

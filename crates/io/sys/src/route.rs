@@ -1,4 +1,4 @@
-//! Which way the kernel would send a packet: RTM_GETROUTE, asked for one destination.
+//! The route by which the kernel would send a packet: RTM_GETROUTE, asked for one destination.
 //!
 //! The answer is that of connect(2) in the calling thread's namespace: policy rules, metrics and
 //! what path MTU discovery has learned are in it. It holds until [`crate::net_changes`] says

@@ -1,5 +1,5 @@
-//! Whose socket the kernel would give a packet to: asked of SOCK_DIAG (linux/inet_diag.h), which
-//! looks it up in the same tables and by the same rules as for a packet that has come.
+//! The socket to which the kernel would give a packet: asked of SOCK_DIAG (linux/inet_diag.h),
+//! which looks it up in the same tables and by the same rules as for a packet that has come.
 //!
 //! So whatever takes a socket's right to its packets away is seen: that it was shut down or has
 //! lost its port, that it is bound to a device, that another one fits better.

@@ -1,5 +1,5 @@
-//! Have a socket of the kernel go on with a TCP connection that somebody else had: TCP_REPAIR of
-//! tcp(7). Its peer notices nothing.
+//! Has a socket of the kernel continue a TCP connection of another stack: TCP_REPAIR of tcp(7). Its
+//! peer notices nothing.
 //!
 //! The socket is one that was never connected; a bound one keeps its place. [`Repaired::begin`]
 //! makes the connection stand, without a segment; from [`Repaired::go_on`] on it is like any other.

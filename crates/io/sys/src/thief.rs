@@ -1,6 +1,6 @@
-//! What a thread does that somebody else has taken over: for tests that confined threads fail at
-//! it. Each function tries one thing on `victim`, a process of the test's own, and says what the
-//! kernel answered; what succeeds is undone as far as it can be.
+//! What a hijacked thread tries: for tests that confined threads fail at it. Each function tries
+//! one thing on `victim`, a process of the test's own, and says what the kernel answered; what
+//! succeeds is undone as far as it can be.
 
 use rustix::io::Errno;
 

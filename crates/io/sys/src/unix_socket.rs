@@ -1,4 +1,4 @@
-//! UNIX sockets: who is at the other end, and what it may pass.
+//! UNIX sockets: the peer's credentials, and what it may pass.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,7 +10,7 @@ use crate::socket::set_int;
 /// we run on.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Who connected, as the kernel says.
+/// The peer's credentials, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Its process; zero when that is in a PID namespace which ours does not see.
@@ -21,7 +21,7 @@ pub struct Credentials {
     pub gid: u32,
 }
 
-/// Who connected a UNIX socket (`SO_PEERCRED`).
+/// The credentials of the process that connected a UNIX socket (`SO_PEERCRED`).
 ///
 /// # Errors
 /// It is no connected UNIX socket.
@@ -46,9 +46,9 @@ pub fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, SysError>
     Ok(Credentials { pid: u32::try_from(who.pid).unwrap_or(0), uid: who.uid, gid: who.gid })
 }
 
-/// From now on whoever sends descriptors to this UNIX socket, or to one that it accepts, fails. A
-/// message that is read may otherwise bring the last descriptor of a socket that lingers, and then
-/// the reader waits while it is closed. False on kernels older than 6.16, which cannot.
+/// From now on sending descriptors to this UNIX socket, or to one that it accepts, fails. A message
+/// that is read may otherwise bring the last descriptor of a socket that lingers, and then the
+/// reader waits while it is closed. False on kernels older than 6.16, which cannot.
 pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> bool {
     pass_rights(socket, 0)
 }

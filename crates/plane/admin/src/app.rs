@@ -1,4 +1,4 @@
-//! An application: who it is, what it has, what it may, and why it is gone.
+//! An application: its identity, resources, limits, and why it was detached.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +51,7 @@ pub struct ServedSockets {
     pub profile: String,
 }
 
-/// Why an application is gone.
+/// Why an application was detached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// For programs: "left", "died", "lied", "protocol", "stalled", "operator", "daemon_ends" and

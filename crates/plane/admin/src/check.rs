@@ -1,4 +1,4 @@
-//! Whether a request can be meant: version, application and figures.
+//! Checks requests: version, application and numbers.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -19,7 +19,7 @@ const TRACE_ONE_IN: RangeInclusive<u64> = 1..=1_000_000;
 const SNAPLEN: RangeInclusive<u64> = 14..=CAPTURE_SNAPLEN as u64;
 
 impl Request {
-    /// Whether version, application and figures fit the command: for whoever answers requests.
+    /// Checks that version, application and numbers fit the command: for whoever answers requests.
     ///
     /// # Errors
     /// What does not, and what to do.
@@ -97,7 +97,7 @@ enum About {
     App,
 }
 
-/// What does not fit together in a request.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
     /// Another version of the protocol.

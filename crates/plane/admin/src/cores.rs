@@ -1,4 +1,4 @@
-//! Cores on demand: who holds which core, and how often cores change hands.
+//! Cores on demand: which worker holds which core, and how often cores change hands.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub struct CoreRow {
     pub since_ms: f64,
 }
 
-/// Who may have cores.
+/// An application that may have cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreApp {
     /// The application's number; 0 is the daemon with its own workers.

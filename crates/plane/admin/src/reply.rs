@@ -25,7 +25,7 @@ impl Reply {
     }
 }
 
-/// How urgent an event of one target has to be to be logged.
+/// The least severe events of a target that are logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLevel {
     /// What the events are about.

@@ -149,7 +149,7 @@ pub struct TcpRow {
     pub options: Vec<String>,
 }
 
-/// A program whose sockets were served and that was put out while it lived.
+/// A program whose sockets were served and that was detached while it lived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutOutRow {
     /// The application's number.
@@ -168,7 +168,7 @@ pub struct PutOutRow {
     pub seconds_ago: u64,
 }
 
-/// A socket that an application would have liked to be accelerated, and that is the kernel's.
+/// A socket that an application offered and that stayed with the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FallbackRow {
     /// The application's number.

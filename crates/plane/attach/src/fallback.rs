@@ -62,7 +62,7 @@ reasons! {
     NotOurs "not_ours" "the daemon does not know the socket, or it is another user's";
     NoNeighbour "no_neighbour" "the next hop's link address cannot be found";
     WrongState "wrong_state" "the socket is connected, or not bound, in the kernel";
-    DaemonBusy "daemon_busy" "the daemon is out of descriptors or ends";
+    DaemonBusy "daemon_busy" "the daemon is out of descriptors or is shutting down";
     OtherUser "other_user" "the other end is another user's program, and the two would share memory";
     OtherCredentials "other_credentials" "it belongs to the application of the program before this one, which has another user or group";
     #[serde(other)]

@@ -1,12 +1,12 @@
-//! How an application and the daemon meet.
+//! The attach protocol between applications and the daemon.
 //!
-//! A UNIX socket of kind `SOCK_SEQPACKET`. The application says once what it wants, the daemon
-//! answers with the shared memory and the means to wake each other, as descriptors beside the
-//! answer (`SCM_RIGHTS`). From then on packets and payload pass through memory; the socket says
-//! that the other side lives, or why it has let go, and in sockets mode carries [`Call`]s: the rare
-//! things that an application asks of the daemon for one of its sockets, with that socket beside
-//! the call. Neither side can make the other block, keep descriptors that it did not ask for, or
-//! allocate beyond [`MESSAGE_BYTES_MAX`].
+//! A UNIX socket of kind `SOCK_SEQPACKET`. The application asks once; the daemon answers with the
+//! shared memory and the means to wake each other, as descriptors beside the answer (`SCM_RIGHTS`).
+//! From then on packets and payload pass through memory; the socket says that the other side lives,
+//! or why it has let go, and in sockets mode carries [`Call`]s: the rare things that an application
+//! asks of the daemon for one of its sockets, with that socket beside the call. Neither side can
+//! make the other block, keep descriptors that it did not ask for, or allocate beyond
+//! [`MESSAGE_BYTES_MAX`].
 #![forbid(unsafe_code)]
 
 mod channel;

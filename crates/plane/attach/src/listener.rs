@@ -1,4 +1,4 @@
-//! The socket at which the daemon is met.
+//! The socket at which applications connect to the daemon.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};

@@ -1,4 +1,4 @@
-//! The messages.
+//! The messages of the attach protocol.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub enum ToDaemon {
 }
 
 impl ToDaemon {
-    /// Looks whether what it says keeps its limits.
+    /// Checks that its fields keep their limits.
     ///
     /// # Errors
     /// A sentence about the first thing that does not.
@@ -93,7 +93,7 @@ pub struct CoresRequest {
     pub queue_delay_us: u32,
 }
 
-/// Who gives way to whom.
+/// Which applications give way to which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoresClass {
@@ -106,7 +106,7 @@ pub enum CoresClass {
 }
 
 impl AttachRequest {
-    /// Looks whether name, addresses and workers keep their limits: what comes from outside is
+    /// Checks that name, addresses and workers keep their limits: what comes from outside is
     /// printed and kept.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ pub enum ToApp {
     Detached(Detached),
 }
 
-/// What an application got.
+/// What an attached application gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
     /// The daemon's number for it.

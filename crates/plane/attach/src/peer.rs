@@ -1,4 +1,4 @@
-//! The daemon's end of a connection: waits for nobody, keeps nothing.
+//! The daemon's end of a connection: it never waits, and keeps nothing.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

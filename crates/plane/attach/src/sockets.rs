@@ -28,7 +28,7 @@ pub struct SocketsRequest {
     pub token_before: Option<String>,
 }
 
-/// How threads wait for each other.
+/// How long threads of the program and the daemon spin for each other before they sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
@@ -98,7 +98,7 @@ pub struct JoinRequest {
 }
 
 impl JoinRequest {
-    /// Looks whether the token can be one.
+    /// Checks that the token can be one.
     ///
     /// # Errors
     /// A sentence.

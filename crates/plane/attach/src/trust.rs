@@ -1,4 +1,4 @@
-//! Whether whoever listens is the daemon: a program hands it its sockets.
+//! Whether the process that listens is the daemon: a program hands it its sockets.
 //!
 //! The listener is root, or the program's own user; or it is the user to whom the socket's file and
 //! its folder belong, and nobody else can put files there. Others could have made the file: in a

@@ -58,7 +58,7 @@ pub struct Config {
     pub tenants: Vec<Tenant>,
 }
 
-/// Bytes of a configuration that anybody would write, at most.
+/// Bytes of a configuration file, at most.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
 impl Config {

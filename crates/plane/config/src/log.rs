@@ -1,4 +1,4 @@
-//! `[log]`: what the daemon writes about itself, and how.
+//! `[log]`: what the daemon logs, and in which format.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The table of all keys: what each may hold.
+//! The table of all keys, and what each may hold.
 
 use std::fmt;
 

@@ -50,7 +50,7 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// What a user has whom no `[[tenant]]` is about.
+    /// What a user has for whom there is no `[[tenant]]`.
     pub fn default_of(uid: u32) -> Self {
         Self {
             uid: TenantUser::Uid(uid),

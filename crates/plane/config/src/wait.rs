@@ -1,4 +1,4 @@
-//! `[wait]`: what threads do that have nothing to do.
+//! `[wait]`: what threads without work do.
 
 use base::Nanos;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What has become of moves and of published tables.
+//! How moves and published tables ended, as the shell reports it.
 
 use base::{FlowGroup, Nanos, WorkerId};
 

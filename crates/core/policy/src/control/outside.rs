@@ -22,7 +22,7 @@ use crate::table::{Entry, OwnerTable};
 /// that first packets and pins are not kept waiting by a controller.
 const MOVES_AT_ONCE: usize = 16;
 
-/// A group that nobody owns is to begin with this worker.
+/// An unowned group is to begin with this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
@@ -34,7 +34,7 @@ pub struct Place {
     pub worker: WorkerId,
 }
 
-/// How it stands between the loop and an outside controller.
+/// An outside controller's lease, and what waits of its proposals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseState {
     /// The end of the lease in force; `None`: the policy decides alone.
@@ -90,7 +90,7 @@ impl Outside {
 }
 
 impl Control {
-    /// Until then an outside controller has the table: the policy moves nothing by what it
+    /// Gives the table to an outside controller until then: the policy moves nothing by what it
     /// observes. Call it again to renew the lease. It ends by itself, and then the policy goes on
     /// from the table as it is.
     pub fn lease(&mut self, until: Nanos) {

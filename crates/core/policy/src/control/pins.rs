@@ -37,8 +37,8 @@ impl Control {
         Ok(())
     }
 
-    /// Forgets a pin; false when there was none. The group stays where it is until the policy
-    /// moves it.
+    /// Removes a pin; false when there was none. The group stays where it is until the policy moves
+    /// it.
     pub fn unpin(&mut self, group: FlowGroup) -> bool {
         let found = self.pins.binary_search_by_key(&group, |&(pinned, _)| pinned);
         let found = found.map(|at| self.pins.remove(at)).is_ok();

@@ -1,4 +1,4 @@
-//! First packets: who gets a group, in constant time.
+//! First packets: which worker gets a group, in constant time.
 
 use base::{FlowGroup, Nanos, WorkerId};
 
@@ -8,8 +8,8 @@ use crate::record::What;
 use crate::table::{Entry, OwnerTable};
 
 impl Control {
-    /// A group that nobody owns, that is idle, or whose owner is gone has sent a packet. `None`
-    /// when no worker is active.
+    /// Places a group that has no owner, is idle, or whose owner is gone, when its packet comes.
+    /// `None` when no worker is active.
     pub fn place(
         &mut self,
         group: FlowGroup,
@@ -69,8 +69,8 @@ impl Control {
         Some(Placement::Now(chosen))
     }
 
-    /// Gives a group that nobody owns to the owner of the packets that it will get: a flow that is
-    /// pinned starts where it is.
+    /// Gives an unowned group to the worker that will get its packets: a flow that is pinned stays
+    /// where it is.
     pub fn assign(&mut self, group: FlowGroup, owner: WorkerId, live: &mut OwnerTable) {
         if live.entry(group).owner().is_none() {
             live.set(group, Entry::owned_by(owner));
@@ -79,7 +79,7 @@ impl Control {
         self.note(|| What::Assign { group, owner });
     }
 
-    /// Nobody is to own the group any more: its flow is steered by another one.
+    /// Makes the group unowned: its flow is steered by another one.
     pub fn disown(&mut self, group: FlowGroup, live: &mut OwnerTable) {
         if let Some(owner) = live.entry(group).owner() {
             live.set(group, Entry::UNOWNED);

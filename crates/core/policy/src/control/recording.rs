@@ -1,4 +1,4 @@
-//! The loop written down, and set up again as it was.
+//! Records the loop, and restores it from a snapshot.
 
 use base::WorkerId;
 
@@ -11,9 +11,9 @@ use crate::steer::Workers;
 use crate::table::OwnerTable;
 
 impl Control {
-    /// Everything from now on is noted in `recorder`, after the returned snapshot of what is
-    /// remembered now. A rewrite under way begins anew, so that it need not be written half done.
-    /// A recording that is under way is dropped. Copies the tables once: 24 us at the default of
+    /// Notes everything from now on in `recorder`, after the returned snapshot of what is
+    /// remembered now. A rewrite under way begins anew, so that it need not be written half done. A
+    /// recording that is under way is dropped. Copies the tables once: 24 us at the default of
     /// 65,536 groups, 0.2 to 0.6 ms at a million.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ impl Control {
         }
     }
 
-    /// Another policy decides from now on.
+    /// Replaces the policy.
     pub fn set_policy(&mut self, steer: Box<dyn Steer>) {
         self.note(|| steer.save().map_or(What::Unknown, |saved| What::SetPolicy(Box::new(saved))));
         self.leaving_shared = self.shares_queue() && !steer.shares_queue();
@@ -53,8 +53,8 @@ impl Control {
         }
     }
 
-    /// The owners of the hashed groups are to be these. What names a worker that is not active is
-    /// left to the policy; [`crate::check_owners`] finds that out before, off the data loop.
+    /// Asks for these owners of the hashed groups. What names a worker that is not active is left
+    /// to the policy; [`crate::check_owners`] finds that out before, off the data loop.
     ///
     /// # Errors
     /// Another number of groups.

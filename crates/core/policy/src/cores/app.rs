@@ -1,4 +1,4 @@
-//! What an application may have, and why it cannot be had.
+//! The terms on which an application gets cores, and why a request for them is refused.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub struct AppTerms {
     pub queue_delay: Nanos,
 }
 
-/// Who gives way to whom above the guarantees.
+/// Which applications give way to which, above their guarantees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {

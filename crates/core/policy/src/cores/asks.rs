@@ -1,5 +1,5 @@
-//! Who wants one core more, and who could do with one less, in one tick: each application once.
-//! And which workers are to have flows, where the policy decides that.
+//! Per tick, the applications that want a core or can give one up, each once; and which workers get
+//! flows, where the policy decides that.
 
 use base::{AppId, WorkerId};
 

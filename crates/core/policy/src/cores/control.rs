@@ -92,7 +92,7 @@ impl CoresControl {
         &self.asks.more
     }
 
-    /// Who holds what.
+    /// Which worker holds which core.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -107,7 +107,7 @@ impl CoresControl {
         self.interval.current()
     }
 
-    /// A worker that was told to park keeps its core for that long at most.
+    /// The longest time for which a worker that was told to park keeps its core.
     pub fn yield_bound(&self) -> Nanos {
         self.config.yield_bound
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::CoreId;
 use crate::number;
 
-/// The outcome of a tick, or of a core that came free.
+/// The outcome of a tick, or of a core that became free.
 ///
 /// Grants are in force at once: the worker holds its core until the shell says that it parked or is
 /// gone. Parks, revocations and takes ask for exactly that answer, and a rest for

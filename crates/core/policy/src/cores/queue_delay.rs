@@ -1,4 +1,4 @@
-//! `queue_delay`: a core more for an application as long as something waits for too long.
+//! `queue_delay`: adds a core while queueing delay exceeds the application's limit.
 //!
 //! Two rules, chosen by the application's own delay. Zero is Shenango's: congested when an item
 //! that was in a queue at the tick before is still there. Anything else is Caladan's: congested

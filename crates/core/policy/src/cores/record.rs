@@ -1,5 +1,5 @@
-//! Every input of the core control in its order, with what it answered: written down while it runs,
-//! and run again later, where every answer must be the same.
+//! Recordings of the core control: every input in order with its answer, written while it runs and
+//! replayed later, where every answer must be the same.
 //!
 //! As in [`crate::record`]: the data loop only copies small values into memory that is there
 //! already; another thread takes full buffers and writes them as lines of JSON. The first line is a

@@ -1,4 +1,5 @@
-//! Who holds which core, who is on the way to one, and who has more than is guaranteed to it.
+//! Which worker holds which core, which is on the way to one, and which applications have more than
+//! their guarantee.
 //!
 //! Every step costs the same for two cores and for 256. What must hold: a core has one holder, a
 //! worker holds one core, and an application never has more cores, those on their way included,
@@ -70,7 +71,7 @@ pub struct App {
 }
 
 impl App {
-    /// Cores that it has, or will have when everybody did as told.
+    /// Cores that it has, or will have once every command is carried out.
     pub fn cores(&self) -> usize {
         self.active.len() + usize::from(self.coming)
     }

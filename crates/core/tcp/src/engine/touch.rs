@@ -1,4 +1,4 @@
-//! Memory of a burst's flows is asked for before anything waits for it.
+//! Prefetches the state of a burst's flows.
 //!
 //! With more flows than caches hold, each segment would wait for one line after the other: the
 //! table's, the flow's, the rings'. A look at one line of every flow of the burst, then at the next

@@ -1,5 +1,4 @@
-//! From a number to the record that has it, in steps that grow like the logarithm of how many
-//! there are.
+//! Finds a record by sequence number in O(log n).
 //!
 //! A flow's records are a queue: new ones come behind, acknowledged ones leave at the front. Each
 //! that was sent new knows the one before it and one farther before it, and how far: the pointers

@@ -1,5 +1,4 @@
-//! ICMP and ICMPv6 errors: whose packet one is about, what it says, and what that means to a
-//! socket.
+//! ICMP and ICMPv6 errors: which flow one is about, what it says, and what that means to a socket.
 //!
 //! An error quotes the start of a packet that we sent (RFC 792, RFC 4443), and anybody can write
 //! one: what is read here is checked as far as it can be without knowing the flow. Who knows it

@@ -22,7 +22,7 @@ const OVERRIDE: u8 = 0x20;
 const ALL_NODES: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const ALL_NODES_MAC: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
 
-/// Who has this address?
+/// A neighbour solicitation: which host has this address?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Solicitation {
     /// The address in question.

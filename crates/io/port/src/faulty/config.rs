@@ -1,4 +1,4 @@
-//! What is wrong with a wire.
+//! The impairments of a wire.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum EcnThreshold {
     Bytes(u64),
 }
 
-/// What is wrong with one direction of a wire. The default is a perfect one.
+/// The impairments of one direction of a wire. The default is a perfect one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impairments {
     /// Probability that a packet is lost.

@@ -131,7 +131,7 @@ impl XdpInterface {
         Ok(Self { wanted, program, owners, own, stations, ..new })
     }
 
-    /// Uses a program that somebody with the rights has attached.
+    /// Uses a program that a process with the rights has attached.
     ///
     /// # Errors
     /// No such interface.

@@ -1,4 +1,4 @@
-//! Who drives an interface, and where its device hangs: ETHTOOL_GDRVINFO.
+//! The driver of an interface, and the bus address of its device: ETHTOOL_GDRVINFO.
 
 use super::{Command, refused, run};
 use crate::SysError;

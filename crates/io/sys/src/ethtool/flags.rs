@@ -3,7 +3,7 @@
 use super::{Value, refused, run};
 use crate::SysError;
 
-/// What of a packet the NIC changes before anybody sees it.
+/// What of a packet the NIC changes before it is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {
     /// Received TCP packets are joined by the NIC (LRO).

@@ -1,4 +1,4 @@
-//! Who polls a queue of a NIC: its NAPI instance (Linux 6.8).
+//! The NAPI instance that polls a queue of a NIC (Linux 6.8).
 
 use rustix::io::Errno;
 use rustix::net::netlink;
