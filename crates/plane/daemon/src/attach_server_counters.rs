@@ -107,7 +107,7 @@ impl AttachServerCounters {
         self.counts[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It has happened so many times more.
+    /// Adds `count` to the counter of `event`.
     pub(crate) fn add(&self, event: AttachServerEvent, count: u64) {
         self.counts[event as usize].fetch_add(count, Ordering::Relaxed);
     }
@@ -117,7 +117,7 @@ impl AttachServerCounters {
         self.counts[event as usize].load(Ordering::Relaxed)
     }
 
-    /// There are so many descriptors for programs, and so many of them are taken.
+    /// Notes how many descriptors there are for programs, and how many of them are taken.
     pub(crate) fn note_descriptors(&self, (limit, taken): (usize, usize)) {
         for (place, value) in self.descriptors.iter().zip([taken, limit]) {
             place.store(value as u64, Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl AttachServerCounters {
         self.memory[3].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many connections were reset because memory was short.
+    /// Counts connections that were reset because memory was short.
     pub(crate) fn add_evicted(&self, count: u64) {
         self.memory[4].fetch_add(count, Ordering::Relaxed);
     }

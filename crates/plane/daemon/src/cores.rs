@@ -1,4 +1,4 @@
-//! Cores in the loop: who is kept, whose thread goes where, and who is found out.
+//! Core grants in the event loop: places worker threads and detects strays.
 
 mod hands;
 mod strays;

@@ -7,8 +7,8 @@
 //! what programs or strangers wrote has it. One child of the daemon has, made before anybody could
 //! attach; it is asked through a socket, hears nothing else, and ends when that closes.
 //!
-//! Whoever asks waits for so long and no longer: an answer that comes later is known for what it is
-//! by the number of its question. A process that cannot be looked at costs only itself (`walk.rs`).
+//! Each question has a time limit: an answer that comes later is recognized by the number of its
+//! question. A process that cannot be looked at costs only itself (`walk.rs`).
 
 mod frames;
 mod look;
@@ -45,7 +45,7 @@ const LOOKED_WITHIN: Duration = Duration::from_secs(5);
 /// The process that looks may end its answer so much later than it was told to.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
-/// One that does not take a question for so long is stopped.
+/// A process that does not take a question within this time is stopped.
 const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// More open sockets than a host can have, so that a wrong answer takes no memory.

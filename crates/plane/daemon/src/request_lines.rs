@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use admin::LINE_BYTES_MAX;
 
-/// A line of so many bytes needs nobody's leave.
+/// A line of up to this many bytes needs no reservation.
 const SHORT_BYTES: u64 = 64 << 10;
 
 /// A long line has come whole within this time, or the client is let go.

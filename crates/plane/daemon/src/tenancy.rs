@@ -1,4 +1,4 @@
-//! Applications in the loop: in, out, and why.
+//! Attaches and detaches applications in the event loop, and records why.
 //!
 //! Nothing here allocates much, prints or frees memory that was mapped: that is the attach server's
 //! work.

@@ -244,7 +244,7 @@ impl WorkerPool {
             return Ok((Parker::Parked, None));
         }
         let failed =
-            |error: &dyn std::fmt::Display| format!("cannot make a worker's bell: {error}");
+            |error: &dyn std::fmt::Display| format!("cannot create a worker's eventfd: {error}");
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let doorbells = self.doorbells.listener().map_err(|error| failed(&error))?;
         Ok((Parker::Listening { eventfd: Arc::clone(&eventfd), doorbells }, Some(eventfd)))

@@ -3,9 +3,9 @@
 /// Two numbers, because not every thread that is wanted can be started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkersWanted {
-    /// So many there are to be.
+    /// How many workers there are to be.
     pub(crate) count: u16,
-    /// So many an operator or the configuration wants.
+    /// How many the operator or the configuration wants.
     pub(crate) asked: u16,
 }
 
@@ -15,7 +15,7 @@ impl WorkersWanted {
         Self { count: asked, asked }
     }
 
-    /// Some cannot be started: it has to do with so many until somebody asks again.
+    /// Some cannot be started: there are `count` until another number is asked for.
     pub(crate) fn do_with(&mut self, count: u16) {
         self.count = count;
     }

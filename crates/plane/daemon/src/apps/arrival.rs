@@ -145,7 +145,7 @@ impl Terms {
         }
         let sizes = self.sizes(request, rule, who)?;
         let failed =
-            |error: &dyn fmt::Display| Refusal(format!("the daemon is out of means: {error}"));
+            |error: &dyn fmt::Display| Refusal(format!("the daemon ran out of resources: {error}"));
         let (server, worker_queues) =
             PacketServer::create(sizes).map_err(|error| failed(&error))?;
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);

@@ -1,4 +1,4 @@
-//! The thread that talks to applications: lets them in, watches them, says why they are out.
+//! The attach server's thread: attaches, monitors and detaches applications.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Lines about who comes and goes: as many as can be read, and of the rest how many there were.
+//! Rate-limits attach and detach log lines, and counts the suppressed ones.
 
 use std::collections::BTreeMap;
 

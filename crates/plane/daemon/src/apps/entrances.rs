@@ -1,4 +1,4 @@
-//! Where programs come in: at the socket's file, and at the join listener beside it.
+//! Where programs connect: the attach socket and the join listener beside it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -46,7 +46,7 @@ pub(crate) enum Notice {
 
 /// What a client that traces asks.
 pub(crate) enum TraceAsk {
-    /// One of so many requests, of the application of that name or number, or of all.
+    /// One in this many requests, of the application of that name or number, or of all.
     Begin(ClientId, Option<String>, u32),
     /// What has come since.
     Take,

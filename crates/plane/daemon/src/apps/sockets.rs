@@ -19,8 +19,8 @@ use crate::sockets::{Answer, Member, Processes};
 /// Calls of one process that are answered before others are heard.
 const CALLS: usize = 16;
 
-/// So many bytes of messages about connections that are the kernel's wait for one process, which
-/// may be stopped: some ten thousand connections'.
+/// Bytes of messages about connections that are the kernel's, which wait for one process that may
+/// be stopped, at most: some ten thousand connections'.
 pub(crate) const GIVEN_BYTES_MAX: u32 = 32 << 20;
 
 /// The processes whose sockets are served.

@@ -18,7 +18,7 @@ const SPAN_MIN: Nanos = Nanos::from_millis(50);
 
 /// Moves threads by sched_setaffinity(2) and sched_setscheduler(2).
 pub(crate) struct CoreHands {
-    /// CPUs that are nobody's: where a worker goes whose core was taken.
+    /// CPUs that no worker was granted: where a worker goes whose core was taken.
     left_over: CpuSet,
     /// By slot.
     worker_pool: Vec<Option<Employed>>,
@@ -116,7 +116,7 @@ impl CoreHands {
                     Some(process) => OtherThread::find(process, tid),
                     None => OtherThread::of_ours(tid),
                 };
-                // The worker has gone to another thread: the one that it was is nobody's now.
+                // The worker has gone to another thread: its earlier one is no worker's now.
                 if let Some(another) = another {
                     another.restore();
                 }

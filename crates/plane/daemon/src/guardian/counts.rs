@@ -31,7 +31,7 @@ impl fmt::Display for Counts {
             (state, "in no state to go on"),
             (busy, "of programs that were busy"),
             (port, "at ports below 1024 that are not their programs'"),
-            (violation, "of programs that lied"),
+            (violation, "of programs that violated the protocol"),
             (refused, "refused"),
         ];
         let mut between = " (";

@@ -17,7 +17,7 @@ use super::lock::Lock;
 use super::message::{Kind, Message, send};
 use super::starter::Starter;
 
-/// A guardian that does not read for so long is none.
+/// A guardian that does not read for this long counts as dead.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
 /// One that was told that the daemon ends has nothing more to do.

@@ -1,4 +1,4 @@
-//! Whether the daemon hangs: it has not said for too long that its loop goes round.
+//! Detects a hung daemon: no heartbeat from its event loop for too long.
 //!
 //! Only time that passes while somebody looks counts. A machine that was suspended, a virtual one
 //! that was paused, and a control group that was frozen stop the guardian as they stop the daemon:

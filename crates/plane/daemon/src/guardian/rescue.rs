@@ -131,7 +131,7 @@ pub(super) fn all(mut held: Held, looker: OpenSockets, raw_segments: &RawSegment
     drop(mapped);
     let stood = begun.elapsed().as_millis();
     // To detach a program from an interface takes as long as others have the kernel's lock of all
-    // interfaces (seen: 20 s), and nobody's packets are to wait for that.
+    // interfaces (seen: 20 s), and no packets are to wait for that.
     leave_all_to_kernel(&held);
     held.let_go_of_interfaces();
     let took = begun.elapsed().as_millis();

@@ -17,8 +17,8 @@ use crate::payers::payer_of;
 /// A thread that makes no step for so long is not waited for before the next process.
 const STEP_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// When nobody is left but threads that make no step for so long, that was all. Beside other tests
-/// a thread may have no processor for that long.
+/// When only threads are left that make no step within this time, the walk is over. Beside other
+/// tests a thread may have no processor for that long.
 const SILENT_MAX: Duration = Duration::from_millis(if cfg!(test) { 3000 } else { 500 });
 
 /// Processes in which threads are at once.

@@ -66,7 +66,8 @@ impl App {
     pub(super) fn new(new_app: NewApp) -> Result<Self, String> {
         let NewApp { number, region, name, who, profile, tenant, workers, rate, quota, guardian } =
             new_app;
-        let failed = |error: &dyn std::fmt::Display| format!("the daemon is out of means: {error}");
+        let failed =
+            |error: &dyn std::fmt::Display| format!("the daemon ran out of resources: {error}");
         let sizes = SocketSizes {
             slots: tenant.connections.clamp(2, shm::sockets::SLOTS_MAX),
             pollers: POLLERS,

@@ -192,7 +192,7 @@ impl Apps {
     /// A number that no application has, and none had a moment ago.
     pub(super) fn free_number(&mut self, now: Nanos) -> Option<AppId> {
         self.resting.retain(|_, until| *until > now);
-        // Zero is nobody's, so that a word that was never written names nobody.
+        // Zero is no application's number, so that a word that was never written names none.
         (1..u16::MAX)
             .map(AppId)
             .find(|number| !self.here.contains_key(number) && !self.resting.contains_key(number))

@@ -1,6 +1,6 @@
-//! Ports at which the kernel may have connections from before they were ours: of a time without a
-//! daemon, or of a program that was left to the kernel. Those go on in the kernel, which the
-//! interfaces' programs ask about each packet as long as there may be any ([`port::xdp::Ours`]).
+//! Ports on which the kernel may still hold earlier connections: of a time without a daemon, or of
+//! a program that was left to the kernel. Those go on in the kernel, which the interfaces' programs
+//! ask about each packet as long as there may be any ([`port::xdp::Ours`]).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
-//! BPF programs of control groups that see or rewrite what their processes do with sockets, which
-//! what we carry passes by: a program with any is left to the kernel, until
-//! `sockets.ignore_firewall` says otherwise.
+//! Detects cgroup BPF programs that acceleration would bypass: a program under any is left to the
+//! kernel, until `sockets.ignore_firewall` says otherwise.
 //!
 //! The kernel tells of no change, so the groups of programs with sockets are looked at again and
 //! again. What is not known is not allowed for whoever comes; who is served is put out only for

@@ -61,14 +61,14 @@ impl Descriptors {
         self.users.set_limit(limit(self.there, most));
     }
 
-    /// Whether so many more may be had for an application.
+    /// Whether `more` descriptors more may be had for an application.
     pub(super) fn has_room(&self, payer: Payer, more: usize) -> bool {
         let most = Shares::most(self.users.counts().0, payer.uid);
         let own = self.of_apps.get(&payer.app).copied().unwrap_or_default();
         self.users.has_room(payer.uid, more) && own + more <= (most - most / 4).max(1)
     }
 
-    /// Whether an application of that user, which has none yet, may have so many.
+    /// Whether an application of that user, which has none yet, may have `count`.
     pub(super) fn has_room_for_new(&self, uid: u32, count: usize) -> bool {
         self.users.has_room(uid, count)
     }

@@ -1,7 +1,7 @@
-//! Packet filters of the kernel, which what we take from it passes by: where there are any, nothing
-//! is served until `sockets.ignore_firewall` says so. They are netfilter's, those of traffic
-//! control at the interfaces of our ports, BPF programs that choose the socket of a packet, and
-//! policies of IPsec: what those want encrypted must not leave as it is.
+//! Detects kernel packet filters that accelerated traffic would bypass: where there are any,
+//! nothing is served until `sockets.ignore_firewall` says so. They are netfilter's, those of
+//! traffic control at the interfaces of our ports, BPF programs that choose the socket of a packet,
+//! and policies of IPsec: what those want encrypted must not leave as it is.
 //!
 //! Rules may come later, too. A connection of ours cannot be handed to the kernel, and the rules
 //! cannot be asked about it; so whoever has sockets is put out then. Listeners and UDP sockets go

@@ -37,7 +37,7 @@ impl Given {
         *self.slots.entry(app).or_default() += 1;
     }
 
-    /// So many are left to their workers, or were lost.
+    /// Counts connections that are left to their workers, or were lost.
     pub(super) fn add_kept(&mut self, count: u64) {
         self.kept += count;
     }

@@ -19,7 +19,7 @@ const ENDED_MAX: usize = 16_384;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     places: BTreeMap<u64, Vec<SlotKey>>,
-    /// Files that are gone and were nobody's: what names them comes too late.
+    /// Files that are gone and had no slot: what names them comes too late.
     ended: BTreeSet<u64>,
     in_order: VecDeque<u64>,
 }

@@ -1,4 +1,4 @@
-//! How whoever waits for a socket hears of news that no worker has told.
+//! Wakes waiters for socket events that no worker reports.
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -249,8 +249,8 @@ impl SocketTable {
         }
     }
 
-    /// A process of an application is gone: what it had taken from a listener and not named yet is
-    /// nobody's. It may be another's that is about to name it, too, so there is a second look.
+    /// A process of an application is gone: what it had taken from a listener and not named yet has
+    /// no owner. It may be another's that is about to name it, too, so there is a second look.
     /// Without any process, an application may have named files that never were.
     pub(super) fn suspect(&mut self, number: AppId, now: Nanos) {
         if self.endings.look_again(number) {

@@ -104,7 +104,7 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
     let connect = Call::Connect { remote: address };
     let first = place.call(&mut client, &connect, Some(&connecting[0]));
     let (_, one) = slot(&first);
-    assert_eq!(first.descriptors.len(), 3, "memory, the other side's bell, the own one");
+    assert_eq!(first.descriptors.len(), 3, "memory, the other side's doorbell, the own one");
     let memory = map(first);
     let second = place.call(&mut client, &connect, Some(&connecting[1]));
     assert_eq!(second.descriptors.len(), 0, "it has been given already");

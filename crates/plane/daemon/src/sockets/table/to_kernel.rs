@@ -197,7 +197,7 @@ impl SocketTable {
         self.count_kept(Event::HandOverDescriptor, wanted.len() as u64);
     }
 
-    /// So many are left to their workers.
+    /// Counts connections that are left to their workers.
     fn count_kept(&mut self, event: Event, count: u64) {
         self.table_config.counters.add(event, count);
         self.endings.given.add_kept(count);

@@ -33,7 +33,7 @@ use crate::attach_server_counters::AttachServerEvent;
 const RECEIVE_LOG2: u8 = 18;
 const RECEIVE_LOG2_MAX: u8 = 22;
 
-/// A socket that its program has closed and offers again is waited for so long at most, once, and
+/// A socket that its program has closed and offers again is waited for this long at most, once, and
 /// as far as its user has budget left: the others who call the attach server wait, too. And the
 /// time between two looks whether it is gone.
 const ENDED_WITHIN: Nanos = Nanos::from_millis(20);
