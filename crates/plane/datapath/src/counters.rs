@@ -67,7 +67,7 @@ counters! {
         AppFault "drop_app_fault" "Packets dropped because the application is about to be detached.",
         Spoofed "drop_spoofed" "Packets of the application dropped because they name a sender that it did not register.",
         AppNotAFlow "drop_app_not_a_flow" "Packets of the application dropped because they are no whole TCP or UDP packets to one host.",
-        AppHeldBack "app_held_back" "Times that the application had to wait because it sent too much, or too much that it may not.",
+        AppHeldBack "app_held_back" "Times that the application had to wait because it exceeded its rate of sends or of forbidden packets.",
         AppSent "app_sent" "Packets of the application that were given to a port.",
         WakesDeferred "wakes_deferred" "Wake-ups of the application that came late because there were too many.",
         OtherHost "other_host" "Frames dropped because they are to a link address of another host, such as a promiscuous interface brings.",

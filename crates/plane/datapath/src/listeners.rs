@@ -71,8 +71,8 @@ impl Listeners {
         all
     }
 
-    /// What is nobody's is for the own workers from now on: for ports that take in nothing but what
-    /// somebody here has asked for.
+    /// Packets without a listener are for the own workers from now on: for ports that take in
+    /// nothing but what somebody here has asked for.
     pub fn serve_rest(&mut self) {
         self.serve_rest = true;
     }

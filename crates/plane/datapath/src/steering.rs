@@ -78,7 +78,7 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Tables of the configured size, nobody's yet, steered by `control`.
+    /// Tables of the configured size, all unowned, steered by `control`.
     ///
     /// # Errors
     /// The number of groups is not possible.
@@ -203,7 +203,7 @@ impl Steering {
         let slots: Vec<_> =
             self.migrate.slots_in_use().map(|slot| (slot, self.migrate.slot(slot))).collect();
         format!(
-            "settled {} evac {:?} lanes {:?} slots {slots:?}",
+            "settled {} evac {:?} worker queues {:?} slots {slots:?}",
             self.control.is_settled(),
             self.evacuation,
             self.workers().collect::<Vec<_>>()

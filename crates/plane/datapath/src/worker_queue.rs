@@ -70,7 +70,7 @@ pub(crate) struct WorkerQueue {
 /// How to reach the worker.
 #[expect(
     clippy::large_enum_variant,
-    reason = "lanes are few, and each packet would pay for one more pointer"
+    reason = "worker queues are few, and each packet would pay for one more pointer"
 )]
 enum Ends {
     /// A thread of this process: frames change hands.

@@ -42,7 +42,7 @@ pub struct AppSockets {
     pub permits: Option<Box<dyn Fn(SocketAddr) -> bool + Send + Sync>>,
     /// What its connections may choose from.
     pub congestions: Vec<Algorithm>,
-    /// One of so many requests to it is sampled ([`crate::Sample`]); 0: none.
+    /// One in this many requests to it is sampled ([`crate::Sample`]); 0: none.
     pub trace_one_in: AtomicU32,
 }
 

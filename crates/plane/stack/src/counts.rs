@@ -28,7 +28,7 @@ counters! {
         RoutesFull "routes_full" "Dropped: too many link addresses to answer to.",
         FlowsWaiting "flows_waiting" "Dropped: the flow waits for room in this engine.",
         RingsFull "rings_full" "Times that a flow got no ring for lack of memory.",
-        NotTcp "not_tcp" "Dropped: no TCP, which is all that is served here.",
+        NotTcp "not_tcp" "Dropped: not TCP; this job serves only TCP.",
         BytesReceived "bytes_received" "Payload bytes given to programs' TCP sockets.",
         BytesSent "bytes_sent" "Payload bytes taken from programs' TCP sockets.",
         DatagramsNoRoom "datagrams_no_room" "Dropped: a UDP socket had no room.",

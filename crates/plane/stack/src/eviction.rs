@@ -31,7 +31,7 @@ impl Eviction {
         self.bytes.load(Ordering::Relaxed) == 0
     }
 
-    /// So many bytes were taken.
+    /// Counts bytes that were taken.
     pub(crate) fn count(&self, bytes: u64) {
         let less = |left: u64| Some(left.saturating_sub(bytes));
         let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);

@@ -24,7 +24,7 @@ pub struct FlowRecords {
 }
 
 impl FlowRecords {
-    /// For an application with so many slots.
+    /// For an application with `slots` slots.
     ///
     /// # Errors
     /// There is no memory for them.

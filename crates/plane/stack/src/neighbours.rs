@@ -2,9 +2,9 @@
 //!
 //! A frame says only what whoever sent it wanted to say. So the way that a datagram came by is used
 //! for answers just until the slow side has asked the kernel, and it never takes the place of what
-//! the kernel has said: a forged source address redirects nobody's datagrams. Nor does what comes
-//! make anybody ask: only who sends to an address wants to know its way, and invented sources to
-//! which nobody answers cost no question.
+//! the kernel has said: a forged source address redirects no datagrams of others. Nor does what
+//! comes make anybody ask: only who sends to an address wants to know its way, and invented sources
+//! to which nobody answers cost no question.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

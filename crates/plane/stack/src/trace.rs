@@ -35,8 +35,8 @@ pub struct Sample {
 pub struct TraceLosses {
     /// They found no room on their way here.
     pub lost: u64,
-    /// Nothing was written before the connection or the tracing ended, or before so many others
-    /// came that it was given up.
+    /// Nothing was written before the connection or the tracing ended, or before others took its
+    /// place.
     pub unanswered: u64,
     /// Moments in an order that cannot be: the program's clock is another one, or it does not say
     /// the truth.

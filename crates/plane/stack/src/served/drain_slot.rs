@@ -134,7 +134,7 @@ impl Sockets {
         }
         if conn.is_closing || asks.0 & LAST_ASKS != 0 {
             let lingers_not = words.option(SlotOption::Linger) == 1;
-            // What was written after the end of its side is nobody's: it is never taken.
+            // What was written after the end of its side is never taken.
             let has_more = conn.flow.is_some()
                 && !conn.is_shut
                 && conn.tx_tail != words.tx_tail.load(Ordering::Acquire);

@@ -19,7 +19,7 @@ const TRIES: usize = 64;
 /// Time until they try again.
 const PARKED_FOR: Nanos = Nanos::from_micros(500);
 
-/// So many may wait for a listener whatever its backlog: more than come to stand in one turn.
+/// How many may wait for a listener whatever its backlog: more than come to stand in one turn.
 const PARKED_MIN: u64 = 1024;
 
 impl Sockets {

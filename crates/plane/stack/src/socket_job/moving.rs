@@ -28,7 +28,7 @@ impl SocketJob {
                 let all = self.owners.groups();
                 let end = all.min(next.0 + GROUPS_PER_STEP);
                 for group in (next.0..end).map(FlowGroup) {
-                    // Nobody's: it has no flows, or got its owner after the table was published.
+                    // Unowned: it has no flows, or got its owner after the table was published.
                     let owner = self.owners.owner(group);
                     if owner.is_some_and(|owner| owner != self.me) {
                         self.detach_group(group, owner, now);

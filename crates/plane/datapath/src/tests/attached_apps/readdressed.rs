@@ -12,7 +12,7 @@ fn what_an_application_sends_leaves_with_the_link_address_that_its_port_has_by_t
     let from = |mac: [u8; 6]| udp(mac, PEER_MAC, own, peer, &mac);
     app.send(&from(NEW_MAC));
     harness.turn();
-    assert_eq!(harness.count(app.id, DispatchEvent::Spoofed), 1, "it is nobody's yet");
+    assert_eq!(harness.count(app.id, DispatchEvent::Spoofed), 1, "it has no station yet");
     harness.dispatcher.ports()[0].stations().set(NEW_MAC, &[OVER_IT]);
     // It was told the first, has seen the second in packets to it, and the third too.
     for mac in [OUR_MAC, NEW_MAC, OVER_IT] {

@@ -21,7 +21,7 @@ use crate::cores::{
 use crate::tests::attached_apps::{Harness, Premises, STALL, turn_around};
 use crate::{AppLimits, DetachReason};
 
-/// What was done to threads, and those that are nobody's.
+/// What was done to threads, and those that no worker has.
 #[derive(Default)]
 pub(super) struct FakeThreads {
     pub(super) placed: Vec<(CoreSlot, u16)>,

@@ -242,7 +242,7 @@ impl App {
         }
     }
 
-    /// Has workers take rings from connections that were not read from for so long.
+    /// Has workers take rings from connections that were not read from for `idle`.
     pub(super) fn evict(&self, idle: base::Nanos, bytes: u64) {
         let eviction = Arc::new(Eviction::new(AppId(5), idle, bytes));
         self.command_queue.command(&Command::Evict(eviction));

@@ -49,7 +49,7 @@ fn one_that_is_over_or_another_sockets_is_not_handed_over() {
     let request = LetGoRequest::default();
     app.command_queue.command(&Command::HandOver { app: number, slot, generation, request });
     bench.turns(3);
-    assert!(app.command_queue.take_parcels().is_empty(), "it is nobody's");
+    assert!(app.command_queue.take_parcels().is_empty(), "no worker has it");
     bench.engine.abort(flow).expect("it lives");
     bench.turns(3);
     hand_over(&app, slot);

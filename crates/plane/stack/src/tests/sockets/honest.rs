@@ -242,7 +242,7 @@ impl Play {
         }
     }
 
-    /// What comes meets one worker's turn, or only the dispatcher's, or nobody's; timers run out.
+    /// What comes meets one worker's turn, or only the dispatcher's, or none; timers run out.
     fn way(&mut self) {
         let Self { lots, bench, .. } = self;
         match lots.below(5) {

@@ -6,7 +6,7 @@ use super::*;
 const HEADERS: u64 = 14 + 20 + 8;
 const SYN: u64 = 14 + 20 + 40;
 
-/// Writes datagrams of so many bytes for half a second; bytes that left, headers included.
+/// Writes datagrams of `payload_bytes` bytes for half a second; bytes that left, headers included.
 fn send_datagrams(payload_bytes: u32) -> u64 {
     let (mut bench, app) = bench(1, Some(Arc::new(Rate::new(125_000, 4_000))));
     let slot = datagrams(&app);

@@ -30,7 +30,7 @@ fn marker(command_queue: &CommandQueue, number: u16) -> Arc<AppSockets> {
 }
 
 /// The bytes that a program echoes in a tenth of a second of a worker's time, in which a look and a
-/// turn take what they are assumed to, beside so many programs that mark all their slots in every
+/// turn take what they are assumed to, beside other programs that mark all their slots in every
 /// turn, with sockets in them or not.
 fn echoed(programs: u16) -> usize {
     let (mut bench, mut app) = bench(1, None);
