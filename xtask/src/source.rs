@@ -11,22 +11,25 @@ pub(crate) struct Line {
     pub(crate) code: String,
     /// The line with everything but comments blanked.
     pub(crate) comment: String,
+    /// The line with everything but the insides of strings and characters blanked.
+    pub(crate) literal: String,
     /// Whether it belongs to an item that is compiled for tests only.
     pub(crate) in_test: bool,
 }
 
 /// Cuts `text` into lines. `all_tests`: the whole file is test code, whatever it says itself.
 pub(crate) fn lines(text: &str, all_tests: bool) -> Vec<Line> {
-    let (code, comment) = separate(text);
+    let Parts { code, comment, literal } = separate(text);
     let in_test = test_lines(&code);
     code.lines()
-        .zip(comment.lines())
+        .zip(comment.lines().zip(literal.lines()))
         .zip(in_test)
         .enumerate()
-        .map(|(index, ((code, comment), in_test))| Line {
+        .map(|(index, ((code, (comment, literal)), in_test))| Line {
             number: index + 1,
             code: code.to_owned(),
             comment: comment.to_owned(),
+            literal: literal.to_owned(),
             in_test: in_test || all_tests,
         })
         .collect()
@@ -53,11 +56,16 @@ enum Part {
     Literal,
 }
 
-/// The code and the comments of `text`, each with the other, and the insides of literals,
-/// replaced by spaces; line breaks stay.
-fn separate(text: &str) -> (String, String) {
-    let mut code = String::with_capacity(text.len());
-    let mut comment = String::with_capacity(text.len());
+/// A text three times, each time with the other two parts replaced by spaces; line breaks stay.
+#[derive(Default)]
+struct Parts {
+    code: String,
+    comment: String,
+    literal: String,
+}
+
+fn separate(text: &str) -> Parts {
+    let mut parts = Parts::default();
     let mut rest = text;
     let mut previous = ' ';
     while !rest.is_empty() {
@@ -65,13 +73,14 @@ fn separate(text: &str) -> (String, String) {
         let (piece, after) = rest.split_at(length);
         for c in piece.chars() {
             let blank = if c == '\n' { '\n' } else { ' ' };
-            code.push(if part == Part::Code { c } else { blank });
-            comment.push(if part == Part::Comment { c } else { blank });
+            parts.code.push(if part == Part::Code { c } else { blank });
+            parts.comment.push(if part == Part::Comment { c } else { blank });
+            parts.literal.push(if part == Part::Literal { c } else { blank });
         }
         previous = piece.chars().next_back().unwrap_or(previous);
         rest = after;
     }
-    (code, comment)
+    parts
 }
 
 /// Length and kind of what `rest` starts with; `previous` is the character before it.
@@ -211,7 +220,7 @@ mod tests {
     use super::*;
 
     fn code_of(text: &str) -> String {
-        separate(text).0
+        separate(text).code
     }
 
     #[test]
@@ -252,11 +261,11 @@ mod tests {
     }
 
     #[test]
-    fn only_comments_are_comment() {
+    fn only_comments_are_comment_and_only_literals_literal() {
         let text = "let a = \"// no\"; // yes";
-        let (_, comment) = separate(text);
-        assert_eq!(comment.trim(), "// yes");
-        assert_eq!(comment.len(), text.len());
+        let Parts { comment, literal, .. } = separate(text);
+        assert_eq!((comment.trim(), literal.trim()), ("// yes", "\"// no\""));
+        assert_eq!((comment.len(), literal.len()), (text.len(), text.len()));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Rules about words that were replaced: as parts of identifiers, and as phrases of prose.
+//! Rules about words that were replaced: as parts of identifiers, as phrases of prose, and in
+//! messages.
 
 use super::Finding;
 use crate::replaced::{NAMES, PHRASES, ReplacedName};
@@ -10,11 +11,33 @@ pub(super) fn check(file: &SourceFile, findings: &mut Vec<Finding>) {
         for line in source::lines(&file.text, false) {
             names(file, line.number, &line.code, findings);
             phrases(file, line.number, &line.comment, findings);
+            // The words themselves stand in our own.
+            let is_ours = file.path.starts_with("xtask/");
+            for message in messages(&line.literal).filter(|_| !is_ours) {
+                words(file, line.number, message, findings);
+                phrases(file, line.number, message, findings);
+            }
         }
     } else if file.path.ends_with(".md") {
         for (index, line) in file.text.lines().enumerate() {
             phrases(file, index + 1, line, findings);
         }
+    }
+}
+
+/// The strings of a line that people read: of more than one word. A single word is a key, or on the
+/// wire.
+fn messages(literal: &str) -> impl Iterator<Item = &str> {
+    let pieces = literal.split('"').filter(|piece| !piece.trim().is_empty());
+    pieces.filter(|piece| piece.trim().contains(' '))
+}
+
+/// Private words of a message that are words of it.
+fn words(file: &SourceFile, line: usize, message: &str, findings: &mut Vec<Finding>) {
+    // What a message puts in is code: `{name}`, `{0:?}`.
+    let said = message.split('{').map(|part| part.split_once('}').map_or(part, |(_, said)| said));
+    for part in said {
+        names(file, line, part, findings);
     }
 }
 

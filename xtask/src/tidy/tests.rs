@@ -7,8 +7,7 @@ use crate::rules::{self, Scope};
 use crate::workspace::{Dependency, Package};
 
 const MANIFEST: &str = "[package]\nname = \"x\"\n\n[lints]\nworkspace = true\n";
-const ROOT: &str =
-    "//! A crate.\n#![forbid(unsafe_code)]\n#![warn(clippy::missing_errors_doc)]\n";
+const ROOT: &str = "//! A crate.\n#![forbid(unsafe_code)]\n#![warn(clippy::missing_errors_doc)]\n";
 const CLIPPY: &str = "disallowed-methods = []\n";
 
 fn file(path: &str, text: &str) -> SourceFile {
@@ -345,9 +344,25 @@ fn a_word_of_plain_english_is_refused_only_where_it_was_a_name() {
 }
 
 #[test]
-fn longer_words_and_the_insides_of_strings_are_not_replaced_words() {
-    let text = "//! A file.\nfn clear_doorbell(bearing: &str) { say(\"the ear\") }\n";
+fn longer_words_and_what_is_on_the_wire_are_not_replaced_words() {
+    let text =
+        "//! A file.\nfn clear_doorbell(bearing: &str) { say(\"ear\", \"a {ear} of {0}\") }\n";
     assert_eq!(in_files(&[file("crates/core/wire/src/x.rs", text)]), [""; 0]);
+}
+
+#[test]
+fn a_replaced_word_is_refused_in_a_message() {
+    for (message, new) in [
+        ("cannot make this junction", "local_pair"),
+        ("sent {sent} times in vain", "without success"),
+        ("slept for so long", "for this long"),
+        ("so many were lost", "the number's name"),
+        ("this slot is nobody's", "unowned"),
+    ] {
+        let text = format!("//! A file.\nfn f() {{ say(\"{message}\") }}\n");
+        let findings = in_files(&[file("crates/core/wire/src/x.rs", &text)]);
+        assert_one(&findings, "crates/core/wire/src/x.rs:2: [replaced-word]", new);
+    }
 }
 
 #[test]
