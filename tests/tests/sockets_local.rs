@@ -90,7 +90,7 @@ fn datagrams_are_echoed_by_an_accelerated_server_and_to_an_accelerated_client() 
 fn a_listener_that_was_passed_to_another_program_has_all_its_callers_there() {
     let accelerated = Accelerated::start();
     let host = accelerated.here().ipv4().to_string();
-    let socket = accelerated.daemon().folder().join("socket").display().to_string();
+    let socket = accelerated.daemon().folder().join("passing").display().to_string();
     let passing = script("passed_listener.py");
     for giver_ends in [false, true] {
         let mut giver = accelerated.run(&[PYTHON, &passing, "give", &socket, &host, "8000"]);
