@@ -20,7 +20,7 @@ fn findings(changed: &[(&str, &str)]) -> Vec<String> {
         ),
         ("docs/index.md", "# Start\n\n## A part\n\n![picture](picture.svg)\n"),
         ("docs/picture.svg", "<svg/>\n"),
-        (ENVIRONMENT, "# Variables\n\n`CALISTO_ADMIN` names a socket.\n"),
+        (ENVIRONMENT, "# Variables\n\n| `CALISTO_ADMIN` | names a socket |\n"),
         (EXIT_CODES, "# Codes\n\n| code |\n|---|\n| 0, 1 |\n| 127 |\n"),
         ("bin/cli/src/run.rs", "const NO_PROGRAM_CODE: u8 = 127;\n"),
         ("bin/cli/src/args.rs", "const ADMIN: &str = \"CALISTO_ADMIN\";\n"),
@@ -127,6 +127,10 @@ fn every_variable_that_a_program_reads_is_explained_and_no_other() {
     assert_eq!(said, format!("bin/cli/src/new.rs:2: {why}"));
     let said = finding(&[("bin/cli/src/args.rs", "\n")]);
     assert_eq!(said, "docs/reference/environment.md:3: no program reads CALISTO_ADMIN");
+    let said =
+        finding(&[("bin/cli/src/new.rs", "let it = std::env::var_os(\"NOTIFY_SOCKET\");\n")]);
+    assert!(said.ends_with("does not explain NOTIFY_SOCKET"), "{said}");
+    assert_eq!(findings(&[("bin/cli/src/new.rs", "std::env::var_os(\"PATH\")\n")]), [""; 0]);
     assert_eq!(findings(&[("crates/x/tests/a.rs", "\"CALISTO_TEST\"")]), [""; 0]);
 }
 
