@@ -412,5 +412,6 @@ fn claim() -> Line {
         runs: None,
         holds: Some(true),
         because: "0 flows moved".to_owned(),
+        hangs_on: Vec::new(),
     })
 }

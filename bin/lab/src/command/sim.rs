@@ -12,7 +12,7 @@ use cli::failure::Failure;
 use cli::output;
 use cli::table::Table;
 use experiments::{
-    Costs, Options, RUNS, RUNS_MAX, Run, Scenario, Shard, library, manual, own_load, store,
+    Costs, Options, RUNS, RUNS_MAX, Run, Scenario, Shard, Tornado, library, manual, own_load, store,
 };
 
 use super::own_load::{How, Source};
@@ -33,6 +33,7 @@ const SCENARIO_BYTES_MAX: u64 = 1 << 20;
     calisto sim --list\n  \
     calisto sim calisto-6                     a figure, as a table here and as results/calisto-6.jsonl\n  \
     calisto sim --all && calisto report       all of them, and the page\n  \
+    calisto sim calisto-penalty --tornado     which costs its claims hang on\n  \
     calisto sim mine.toml --seed 7            a scenario of your own; --settings says what it may hold\n  \
     calisto sim --print calisto-6 > mine.toml begin it with one that is there\n  \
     calisto sim --from-pcap trace.pcap --service 5us         your own load on every policy: own-load\n  \
@@ -88,6 +89,10 @@ pub(crate) struct Sim {
     /// each, such as `wake = "21us"`. `--settings` lists them.
     #[arg(long, value_name = "FILE.toml")]
     costs: Option<PathBuf>,
+    /// Say of each claim which costs it hangs on: each cost alone at either end of what was
+    /// measured, in a run each.
+    #[arg(long, conflicts_with_all = ["shard", "merge", "list", "settings", "print"])]
+    tornado: bool,
     #[command(flatten)]
     source: Source,
 }
@@ -125,11 +130,8 @@ impl Sim {
         let all = library::SCENARIOS.iter().map(|(name, _)| (*name).to_owned());
         let names: Vec<String> = if self.all { all.collect() } else { self.what.clone() };
         let mut chosen: Vec<Chosen> = Vec::new();
-        let costs = self.costs.as_deref().map(costs_of).transpose()?.unwrap_or_default();
         for called in names {
-            let text = text_of(&called)?;
-            let scenario = Scenario::parse_with(&text, &costs)
-                .map_err(|error| Failure::new(format!("{called}: {error}")))?;
+            let scenario = self.parse(&called)?;
             if let Some(twin) = chosen.iter().find(|one| one.scenario.name() == scenario.name()) {
                 return Err(Failure::usage(format!(
                     "{} and {called} are both the figure {}, and would write the same file: give one another name",
@@ -142,14 +144,41 @@ impl Sim {
         Ok(chosen)
     }
 
-    fn simulate(&self, Chosen { called, scenario }: &Chosen, json: bool) -> Result<(), Failure> {
+    fn parse(&self, called: &str) -> Result<Scenario, Failure> {
+        let costs = self.costs.as_deref().map(costs_of).transpose()?.unwrap_or_default();
+        Scenario::parse_with(&text_of(called)?, &costs)
+            .map_err(|error| Failure::new(format!("{called}: {error}")))
+    }
+
+    fn simulate(&self, one: &Chosen, json: bool) -> Result<(), Failure> {
+        let Chosen { called, scenario } = one;
+        let runs = self.runs.unwrap_or(if self.quick { 1 } else { RUNS });
+        let mut lines = self.played(called, scenario, runs)?;
+        if self.tornado {
+            let mut tornado = Tornado::of(scenario);
+            for pinned in tornado.runs() {
+                let variant = Arc::new(self.parse(called)?.with_cost_at(pinned));
+                tornado.add(scenario, &self.played(called, &variant, 1)?);
+            }
+            tornado.tell(&mut lines);
+        }
+        self.put(scenario.name(), self.shard, &lines, json)
+    }
+
+    /// The lines of a scenario that is run to its end.
+    fn played(
+        &self,
+        called: &str,
+        scenario: &Arc<Scenario>,
+        runs: u32,
+    ) -> Result<Vec<report::Line>, Failure> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let options = Options {
             seed: self.seed,
             shard: self.shard,
             threads: self.threads.map_or(cpus, usize::from),
             quick: self.quick,
-            runs: self.runs.unwrap_or(if self.quick { 1 } else { RUNS }),
+            runs,
         };
         let failed = |error| Failure::new(format!("{called}: {error}"));
         let mut run = Run::start(Arc::clone(scenario), options).map_err(failed)?;
@@ -166,8 +195,7 @@ impl Sim {
             }
         }
         display.clear();
-        let lines = run.lines(&self.command(called));
-        self.put(scenario.name(), self.shard, &lines, json)
+        Ok(run.lines(&self.command(called)))
     }
 
     /// A load of one's own, on every policy.
@@ -242,9 +270,10 @@ impl Sim {
             .costs
             .as_ref()
             .map_or(String::new(), |path| format!(" --costs {}", quoted(&path.to_string_lossy())));
+        let tornado = if self.tornado { " --tornado" } else { "" };
         let shard =
             if self.shard.is_whole() { String::new() } else { format!(" --shard {}", self.shard) };
-        format!("calisto sim {}{seed}{quick}{runs}{costs}{shard}", quoted(called))
+        format!("calisto sim {}{seed}{quick}{runs}{costs}{tornado}{shard}", quoted(called))
     }
 }
 

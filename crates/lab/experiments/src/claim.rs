@@ -45,6 +45,14 @@ pub fn judge(figure: &str, points: &[PointLine]) -> Option<Vec<Claim>> {
     Some(all(&scenario, points))
 }
 
+/// Of each claim of a scenario the number that decides it, and whether it holds; nothing where
+/// that is not known.
+pub(crate) fn decided(scenario: &Scenario, points: &[PointLine]) -> Vec<Option<(f64, bool)>> {
+    let claims = scenario.read.claim.iter();
+    let verdict = |claim| Evidence { scenario, points, claim }.verdict(None).ok();
+    claims.map(|claim| verdict(claim).map(|one| (one.statistic, one.holds))).collect()
+}
+
 /// A point, as far as a claim looks at it.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -53,6 +61,15 @@ struct Seen {
     y: f64,
     /// More was asked for than can be served.
     is_saturated: bool,
+}
+
+/// What a claim's points say.
+struct Verdict {
+    holds: bool,
+    /// With which figures.
+    because: String,
+    /// The number that decides: a ratio of two series, or what is compared with a limit.
+    statistic: f64,
 }
 
 struct Evidence<'a> {
@@ -64,7 +81,7 @@ struct Evidence<'a> {
 impl Evidence<'_> {
     fn judged(&self) -> Claim {
         let (mut holds, because) = match self.verdict(None) {
-            Ok((holds, because)) => (Some(holds), because),
+            Ok(Verdict { holds, because, .. }) => (Some(holds), because),
             Err(open) => (None, open),
         };
         let runs = self.runs();
@@ -80,6 +97,7 @@ impl Evidence<'_> {
             holds,
             runs,
             because,
+            hangs_on: Vec::new(),
         }
     }
 
@@ -89,13 +107,13 @@ impl Evidence<'_> {
         let count = self.points.iter().map(longest).max().filter(|count| *count > 1)?;
         let verdicts = (0..count).filter_map(|run| self.verdict(Some(run)).ok());
         let (holds, of) =
-            verdicts.fold((0, 0), |(holds, of), (is_so, _)| (holds + u32::from(is_so), of + 1));
+            verdicts.fold((0, 0), |(holds, of), one| (holds + u32::from(one.holds), of + 1));
         (of > 0).then_some((holds, of))
     }
 
     /// Whether it holds in one run, or by what all have in the mean, and with which figures; else
     /// why that is not known.
-    fn verdict(&self, run: Option<usize>) -> Result<(bool, String), String> {
+    fn verdict(&self, run: Option<usize>) -> Result<Verdict, String> {
         let own = self.seen(self.claim.series.get_ref(), run)?;
         match &self.claim.than {
             None => self.of_one(&own),
@@ -171,7 +189,7 @@ impl Evidence<'_> {
         Some(Seen { x, y, is_saturated })
     }
 
-    fn of_one(&self, own: &[Seen]) -> Result<(bool, String), String> {
+    fn of_one(&self, own: &[Seen]) -> Result<Verdict, String> {
         let served: Vec<Seen> = own.iter().copied().filter(|seen| seen.y.is_finite()).collect();
         let lowest = served.iter().copied().min_by(|a, b| a.y.total_cmp(&b.y));
         let highest = served.iter().copied().max_by(|a, b| a.y.total_cmp(&b.y));
@@ -195,20 +213,25 @@ impl Evidence<'_> {
         let by = 1.0 + self.claim.by;
         let is_served = unserved.is_empty();
         let ends_served = own.last().is_some_and(|seen| seen.y.is_finite());
-        Ok(match self.claim.relation {
-            Relation::Grows => (last.y >= first.y * by, ends),
-            Relation::Falls => (ends_served && last.y <= first.y * (1.0 - self.claim.by), ends),
-            Relation::AtMost => (is_served && high.y <= self.claim.limit, range),
-            Relation::AtLeast => (low.y >= self.claim.limit, range),
+        let (of_ends, of_all) = (last.y / first.y, high.y / low.y);
+        let (holds, because, statistic) = match self.claim.relation {
+            Relation::Grows => (last.y >= first.y * by, ends, of_ends),
+            Relation::Falls => {
+                (ends_served && last.y <= first.y * (1.0 - self.claim.by), ends, of_ends)
+            }
+            Relation::AtMost => (is_served && high.y <= self.claim.limit, range, high.y),
+            Relation::AtLeast => (low.y >= self.claim.limit, range, low.y),
             Relation::Within => {
                 let up_to = self.claim.up_to.unwrap_or(f64::INFINITY);
-                (is_served && low.y >= self.claim.limit && high.y <= up_to, range)
+                let is_within = is_served && low.y >= self.claim.limit && high.y <= up_to;
+                (is_within, range, if low.y < self.claim.limit { low.y } else { high.y })
             }
-            _ => (is_served && high.y <= low.y * by, range),
-        })
+            _ => (is_served && high.y <= low.y * by, range, of_all),
+        };
+        Ok(Verdict { holds, because, statistic })
     }
 
-    fn of_two(&self, pairs: &[(Seen, Seen)]) -> Result<(bool, String), String> {
+    fn of_two(&self, pairs: &[(Seen, Seen)]) -> Result<Verdict, String> {
         let relation = self.claim.relation;
         // Where neither serves what is asked for there is nothing to compare.
         let either = pairs.iter().filter(|(own, other)| own.y.is_finite() || other.y.is_finite());
@@ -228,7 +251,7 @@ impl Evidence<'_> {
         let high = |ratio: f64| (ratio > 1.0 || by < 0.0) && ratio >= 1.0 + by;
         let least = ratios.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let most = ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let (Some((least, _)), Some((most, _))) = (least, most) else {
+        let (Some((least, lowest)), Some((most, highest))) = (least, most) else {
             let both = "both are saturated, or have no point in common, where the claim looks";
             return Err(both.to_owned());
         };
@@ -244,26 +267,32 @@ impl Evidence<'_> {
         );
         let every = |fits: &dyn Fn(f64) -> bool| ratios.iter().all(|(_, ratio)| fits(*ratio));
         let some = |fits: &dyn Fn(f64) -> bool| ratios.iter().any(|(_, ratio)| fits(*ratio));
-        let holds = match relation {
-            Relation::Lower => every(&low),
-            Relation::LowerSomewhere => some(&low),
-            Relation::Higher => every(&high),
-            Relation::HigherSomewhere => some(&high),
-            Relation::Equal => every(&|ratio| (ratio - 1.0).abs() <= by),
+        let (lowest, highest) = (*lowest, *highest);
+        let (holds, statistic) = match relation {
+            Relation::Lower => (every(&low), highest),
+            Relation::LowerSomewhere => (some(&low), lowest),
+            Relation::Higher => (every(&high), lowest),
+            Relation::HigherSomewhere => (some(&high), highest),
+            Relation::Equal => {
+                let furthest = if highest - 1.0 > 1.0 - lowest { highest } else { lowest };
+                (every(&|ratio| (ratio - 1.0).abs() <= by), furthest)
+            }
             _ => {
                 let since = ratios.iter().rev().take_while(|(_, ratio)| low(*ratio)).last();
                 let from = since.map_or("nowhere".to_owned(), |((own, _), _)| {
                     format!("from {} on", self.place(own.x))
                 });
-                return Ok((since.is_some(), format!("{from}; {range}")));
+                let statistic = ratios.last().map_or(lowest, |(_, ratio)| *ratio);
+                let because = format!("{from}; {range}");
+                return Ok(Verdict { holds: since.is_some(), because, statistic });
             }
         };
-        Ok((holds, range))
+        Ok(Verdict { holds, because: range, statistic })
     }
 
     /// Whose last point that is served lies further on. Where nothing was too much for anybody
     /// nobody knows.
-    fn outlasts(&self, pairs: &[(Seen, Seen)]) -> Result<(bool, String), String> {
+    fn outlasts(&self, pairs: &[(Seen, Seen)]) -> Result<Verdict, String> {
         let last = |which: &dyn Fn(&(Seen, Seen)) -> bool| {
             let served = pairs.iter().filter(|pair| !which(pair));
             served.map(|(own, _)| own.x).fold(f64::NEG_INFINITY, f64::max)
@@ -278,7 +307,7 @@ impl Evidence<'_> {
         let other = last(&|(_, other)| other.is_saturated);
         let shown = |x: f64| if x.is_finite() { self.place(x) } else { "nothing".to_owned() };
         let because = format!("the most that is served: {} and {}", shown(own), shown(other));
-        Ok((own > other, because))
+        Ok(Verdict { holds: own > other, because, statistic: own / other })
     }
 
     /// The statistic, by how much, and whose threshold that is.

@@ -114,7 +114,7 @@ impl Reader<'_> {
             series.push(self.series(&read, written, experiment, &axes)?);
         }
         self.papers(&read, &panels)?;
-        let scenario = Scenario { main, axes, panels, series, read };
+        let scenario = Scenario { main, axes, panels, series, read, pinned: None };
         self.claims(&scenario)?;
         self.fits(&scenario)?;
         drawable(&scenario)?;

@@ -24,6 +24,7 @@ mod shard;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod tornado;
 
 /// The scenarios that come with the program.
 pub mod library;
@@ -42,3 +43,4 @@ pub use own_costs::Costs;
 pub use run::{Options, Progress, RUNS, RUNS_MAX, Run, RunError};
 pub use shard::Shard;
 pub use sweep::Scenario;
+pub use tornado::Tornado;

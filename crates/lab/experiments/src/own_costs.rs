@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Nanos;
 
-use crate::experiment::{self, machine};
+use crate::experiment::{self, Experiment, machine};
 use crate::setting::{Preset, Rule, Value};
 
 /// Costs by their names, to go before the measured ones and after what a scenario says itself.
@@ -53,11 +53,15 @@ impl Costs {
 /// The keys of all models that are costs: each has a help, and a value of its own only where
 /// a scenario or a file of costs gives it one.
 fn names() -> BTreeSet<&'static str> {
+    experiment::EXPERIMENTS.iter().flat_map(|experiment| of(experiment)).collect()
+}
+
+/// Those of one model.
+pub(crate) fn of(model: &'static Experiment) -> impl Iterator<Item = &'static str> {
     // What else has no default is a choice, and no cost.
     const CHOICES: [&str; 4] = ["load", "loadshift", "quantum", "full_from"];
-    let rules = experiment::EXPERIMENTS.iter().flat_map(|experiment| experiment.rules);
-    let open = rules.filter(|rule| matches!(rule.default, Preset::Nothing));
-    open.map(|rule| rule.key).filter(|key| !CHOICES.contains(key)).collect()
+    let open = model.rules.iter().filter(|rule| matches!(rule.default, Preset::Nothing));
+    open.map(|rule| rule.key).filter(|key| !CHOICES.contains(key))
 }
 
 #[cfg(test)]

@@ -37,13 +37,15 @@ pub(crate) fn of_job(
 ) -> Result<Vec<PointLine>, String> {
     let mut by_series = Vec::new();
     for series in job.series(scenario) {
-        let is_bare = quick || scenario.is_map() || !scenario.series[series].experiment.has_costs;
+        let has_ends = scenario.series[series].experiment.has_costs && scenario.pinned.is_none();
+        let is_bare = quick || scenario.is_map() || !has_ends;
         let ends: &[Level] = if is_bare { &[] } else { &[Level::Low, Level::High] };
         let settings = scenario.settings(job, series);
         let values = scenario.sweep_values();
         let task = scenario.task(&settings, &values, quick);
         let of = &scenario.series[series];
         let run = |level: Level, seed: u64| (of.experiment.run)(&task, level, seed);
+        let runs = if of.experiment.has_chance { runs } else { 1 };
         let runs = (0..runs).map(|number| run(Level::Median, job.seed(of_run(seed, number))));
         let runs = runs.collect::<Result<Vec<_>, String>>()?;
         // Other requests at each end: the band then has what chance does, too.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use base::Nanos;
+use sim::Level;
 
 use crate::error::shorten;
 
@@ -195,6 +196,8 @@ pub(crate) fn describe(written: &toml::Value) -> String {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     values: BTreeMap<&'static str, Value>,
+    /// A cost that is at one end of its range, whatever the run's level.
+    pinned: Option<(&'static str, Level)>,
 }
 
 impl Settings {
@@ -215,6 +218,16 @@ impl Settings {
 
     pub(crate) fn set(&mut self, rule: &Rule, value: Value) {
         self.values.insert(rule.key, value);
+    }
+
+    /// Puts a cost at one end of what was measured.
+    pub(crate) fn pin(&mut self, key: &'static str, level: Level) {
+        self.pinned = Some((key, level));
+    }
+
+    /// At which end of what was measured a cost is, if at one by itself.
+    pub(crate) fn pinned(&self, key: &str) -> Option<Level> {
+        self.pinned.filter(|(pinned, _)| *pinned == key).map(|(_, level)| level)
     }
 
     /// What a key holds, if it holds anything.

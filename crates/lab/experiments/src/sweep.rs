@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use report::{Kind, Origin};
+use sim::Level;
 
 use crate::document;
 use crate::error::ScenarioError;
@@ -20,6 +21,8 @@ pub struct Scenario {
     pub(crate) panels: Vec<String>,
     pub(crate) series: Vec<Series>,
     pub(crate) read: Text,
+    /// A cost that all runs take at one end of its range.
+    pub(crate) pinned: Option<(&'static str, Level)>,
 }
 
 /// What the axes go through.
@@ -123,6 +126,9 @@ impl Scenario {
         };
         set(series.x, job.x.map(|at| self.axes.x[at] * self.read.x.factor));
         set(series.y, job.y.map(|at| self.axes.y[at]));
+        if let Some((cost, level)) = self.pinned {
+            settings.pin(cost, level);
+        }
         settings
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::line::{Axis, Claim, FigureLine, Kind, Line, PointLine, SCHEMA_VERSION};
+use crate::line::{Axis, Claim, FigureLine, Kind, Line, PointLine, SCHEMA_VERSION, Swing};
 
 /// Characters of a name: a figure, a panel, a series, a column.
 const NAME_MAX: usize = 64;
@@ -18,6 +18,8 @@ const SERIES_MAX: usize = 64;
 const PARAMETERS_MAX: usize = 200;
 /// Runs of a point.
 const RUNS_MAX: usize = 1000;
+/// Costs that a claim hangs on.
+const SWINGS_MAX: usize = 64;
 /// Points of a series in one panel: more than there are pixels.
 const POINTS_MAX: usize = 10_000;
 /// Columns beside a point's own: of one point, and of all points of a figure together.
@@ -111,7 +113,13 @@ fn claim_line(line: &Claim) -> Result<(), String> {
     text("claim", &line.claim, 1, PROSE_MAX)?;
     text("source", &line.source, 0, PROSE_MAX)?;
     text("test", &line.test, 0, PROSE_MAX)?;
-    text("because", &line.because, 0, PROSE_MAX)
+    text("because", &line.because, 0, PROSE_MAX)?;
+    count("hangs_on", line.hangs_on.len(), 0, SWINGS_MAX)?;
+    for Swing { cost, low, median, high, turns: _ } in &line.hangs_on {
+        text("a cost in hangs_on", cost, 1, NAME_MAX)?;
+        [low, median, high].into_iter().try_for_each(|value| coordinate(cost, *value))?;
+    }
+    Ok(())
 }
 
 fn axis(name: &str, axis: &Axis) -> Result<(), String> {

@@ -41,7 +41,7 @@ pub use error::{Error, SourceLine};
 pub use figure::{Coverage, Figure};
 pub use line::{
     Axis, Claim, FigureLine, Kind, Line, Origin, Parameter, PointLine, SCHEMA_VERSION, Scale,
-    SeriesHead, Whose,
+    SeriesHead, Swing, Whose,
 };
 pub use merge::Report;
 pub use page::Verdicts;

@@ -200,6 +200,34 @@ pub struct Claim {
     pub runs: Option<(u32, u32)>,
     /// With which figures.
     pub because: String,
+    /// Costs that move what decides it, and by how much; empty where nobody asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hangs_on: Vec<Swing>,
+}
+
+/// What the number that decides a claim is with one cost at either end of what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Swing {
+    /// The cost's name.
+    pub cost: String,
+    /// With the cost at its least.
+    pub low: f64,
+    /// With all costs at their medians.
+    pub median: f64,
+    /// With the cost at its most.
+    pub high: f64,
+    /// At one of the ends the verdict is another one.
+    pub turns: bool,
+}
+
+impl Swing {
+    /// From the least that it is to the most.
+    #[must_use]
+    pub fn width(&self) -> f64 {
+        let Self { low, median, high, .. } = *self;
+        low.max(median).max(high) - low.min(median).min(high)
+    }
 }
 
 /// Whose claim it is: each has a tally of its own.

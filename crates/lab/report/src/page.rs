@@ -3,6 +3,7 @@
 
 mod papers;
 mod section;
+mod tornado;
 
 use std::fmt::Write;
 

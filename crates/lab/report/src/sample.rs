@@ -102,5 +102,6 @@ pub(crate) fn claim(holds: Option<bool>) -> Claim {
         runs: None,
         holds,
         because: "10 us against 20 us at 1 kpps".to_owned(),
+        hangs_on: Vec::new(),
     }
 }

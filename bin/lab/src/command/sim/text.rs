@@ -1,7 +1,7 @@
 //! Lines of results as tables for people, and what holds of the claims.
 
 use cli::table::{Cell, Table};
-use report::{Claim, FigureLine, Kind, Line, PointLine};
+use report::{Claim, FigureLine, Kind, Line, PointLine, Swing};
 
 /// A table longer than this is thinned out: all points are in the file.
 const ROWS_MAX: usize = 30;
@@ -132,5 +132,11 @@ fn verdict(claim: &Claim) -> String {
     };
     let runs = claim.runs.map_or(String::new(), |(holds, of)| format!(" in {holds} of {of} runs"));
     let Claim { claim: says, source, test, because, .. } = claim;
-    format!("\n{verdict}{runs}: {says}\n    ({source}; {test}; {because})\n")
+    let mut text = format!("\n{verdict}{runs}: {says}\n    ({source}; {test}; {because})\n");
+    for Swing { cost, low, median, high, turns } in &claim.hangs_on {
+        let turns = if *turns { ", which turns it" } else { "" };
+        let [low, median, high] = [low, median, high].map(|value| number(*value));
+        text += &format!("    hangs on {cost}: {low} to {high}, for {median}{turns}\n");
+    }
+    text
 }

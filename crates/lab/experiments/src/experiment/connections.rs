@@ -25,6 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     over: &[Over::Points],
     has_costs: true,
+    has_chance: false,
     rows: |_| 1,
     check,
     run,
@@ -73,7 +74,10 @@ const RULES: &[Rule] = &[
 fn costs(settings: &Settings) -> RequestCosts {
     let of = SYSTEMS.iter().find(|(name, _)| *name == settings.word("system"));
     let measured = of.map_or(RequestCosts::CALISTO_ENGINE, |(_, costs)| *costs);
-    let own = |key: &str, measured| settings.maybe(key).map_or(measured, Cycles::exactly);
+    let own = |key: &str, measured: Cycles| {
+        let at_end = settings.pinned(key).map(|end| measured.at(end));
+        settings.maybe(key).or(at_end).map_or(measured, Cycles::exactly)
+    };
     RequestCosts {
         warm: own("request_warm", measured.warm),
         cold: own("request_cold", measured.cold),

@@ -18,6 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     values: &["moved_up_percent", "moved_down_percent", "p50_us", "p95_us"],
     over: &[Over::Points],
     has_costs: true,
+    has_chance: true,
     rows: |_| 1,
     check,
     run,

@@ -28,6 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     over: &[Over::Points],
     has_costs: false,
+    has_chance: true,
     rows: |_| 1,
     check: |_| Ok(()),
     run,

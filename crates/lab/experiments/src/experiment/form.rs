@@ -22,6 +22,8 @@ pub(crate) struct Experiment {
     pub(crate) over: &'static [Over],
     /// Whether measured costs with ranges are in it, so that there is a band.
     pub(crate) has_costs: bool,
+    /// Whether anything random is in it: without that one run is as good as ten.
+    pub(crate) has_chance: bool,
     /// How many rows come out of a run.
     pub(crate) rows: fn(&Task<'_>) -> usize,
     /// Whether settings fit together: if not, the key to blame and a sentence.

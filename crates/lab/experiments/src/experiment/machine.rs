@@ -21,6 +21,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     values: rows::VALUES,
     over: &[Over::Points, Over::Steps, Over::Time],
     has_costs: true,
+    has_chance: true,
     rows: |task| plan::timetable(task).rows(),
     check: plan::check,
     run,

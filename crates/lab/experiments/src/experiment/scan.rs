@@ -25,9 +25,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "asleep_percent",
         "empty_looks_per_item",
         "instructions_per_cycle",
+        "corunner_percent",
     ],
     over: &[Over::Points],
     has_costs: true,
+    has_chance: true,
     rows: |_| 1,
     check,
     run,
@@ -89,6 +91,18 @@ const RULES: &[Rule] = &[
         Preset::Number(50_000.0),
         "items that are measured",
     ),
+    rule(
+        "corunner_spinning",
+        Kind::Number(0.0, 1.0),
+        Preset::Number(0.696),
+        "what the other hyper-thread of its CPU is left of its speed while this one looks in vain",
+    ),
+    rule(
+        "corunner_working",
+        Kind::Number(0.0, 1.0),
+        Preset::Number(0.688),
+        "... while this one works",
+    ),
     COSTS[0],
     COSTS[1],
     COSTS[2],
@@ -119,12 +133,14 @@ const fn cost(key: &'static str, help: &'static str) -> Rule {
 pub(super) fn costs(settings: &Settings) -> ScanCosts {
     let mut costs = ScanCosts::default();
     // A look costs fractions of a nanosecond, which a time of whole ones would lose.
-    let own = |key: &str| {
-        let nanos = 1e3 * settings.maybe(key)?;
-        Some(FineRange::new(nanos, nanos, nanos))
-    };
+    let exactly = |nanos| FineRange::new(nanos, nanos, nanos);
+    let own = |key: &str| Some(exactly(1e3 * settings.maybe(key)?));
     if let Some(look) = own("scan_look") {
         costs.empty = ByCache { l1: look, l2: look, beyond: look };
+    } else if let Some(end) = settings.pinned("scan_look") {
+        let ByCache { l1, l2, beyond } = costs.empty;
+        let [l1, l2, beyond] = [l1, l2, beyond].map(|range| exactly(range.at(end)));
+        costs.empty = ByCache { l1, l2, beyond };
     }
     for (key, cost) in [
         ("scan_item", &mut costs.item),
@@ -135,7 +151,8 @@ pub(super) fn costs(settings: &Settings) -> ScanCosts {
         ("scan_wake", &mut costs.wake),
         ("scan_sleep", &mut costs.sleep),
     ] {
-        *cost = own(key).unwrap_or(*cost);
+        let at_end = settings.pinned(key).map(|end| exactly(cost.at(end)));
+        *cost = own(key).or(at_end).unwrap_or(*cost);
     }
     costs
 }
@@ -188,6 +205,12 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
         ("asleep_percent", share(outcome.asleep_ns)),
         ("empty_looks_per_item", outcome.empty_looks_per_item()),
         ("instructions_per_cycle", outcome.instructions_per_cycle()),
+        (
+            "corunner_percent",
+            share(outcome.asleep_ns)
+                + settings.number("corunner_spinning") * share(outcome.useless_ns)
+                + settings.number("corunner_working") * share(outcome.useful_ns),
+        ),
     ]);
     Ok(vec![Row { at: None, values, saturated: is_saturated(&plan, &outcome, seed) }])
 }

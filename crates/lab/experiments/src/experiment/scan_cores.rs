@@ -19,6 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     values: &["mean_us", "p50_us", "p99_us", "p99_9_us", "delivered_mpps", "dropped_percent"],
     over: &[Over::Points],
     has_costs: true,
+    has_chance: true,
     rows: |_| 1,
     check,
     run,

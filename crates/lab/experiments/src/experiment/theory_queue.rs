@@ -19,6 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     values: &["p50_us", "p90_us", "p99_us", "p99_9_us", "mean_us", "wait_mean_us", "load"],
     over: &[Over::Points],
     has_costs: false,
+    has_chance: true,
     rows: |_| 1,
     check: |_| Ok(()),
     run,

@@ -21,6 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     values: VALUES,
     over: &[Over::Points],
     has_costs: false,
+    has_chance: true,
     rows: |_| 1,
     check,
     run,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::tornado;
 use crate::figure::Figure;
 use crate::frame::with_unit;
 use crate::line::{Claim, FigureLine, Kind, PointLine};
@@ -24,6 +25,7 @@ pub(super) fn write(page: &mut String, figure: &Figure) {
         let _ = writeln!(page, "<p>{}</p>", Escaped(paragraph.trim()));
     }
     claims(page, figure.claims());
+    tornado::write(page, figure.claims());
     points(page, figure);
     parameters(page, head);
     commands(page, figure);

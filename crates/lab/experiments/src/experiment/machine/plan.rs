@@ -233,6 +233,8 @@ pub(super) fn costs(settings: &Settings) -> Costs {
     for cost in costs.named() {
         if let Some(time) = settings.maybe_time(cost.name) {
             costs.set(cost.name, Range::exactly(time));
+        } else if let Some(end) = settings.pinned(cost.name) {
+            costs.set(cost.name, Range::exactly(cost.range.at(end)));
         }
     }
     costs
