@@ -9,6 +9,7 @@ mod net;
 mod parameters;
 mod scan;
 mod scan_cores;
+mod slices;
 mod theory_queue;
 mod whole;
 
@@ -20,6 +21,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &theory_queue::EXPERIMENT,
     &scan::EXPERIMENT,
     &scan_cores::EXPERIMENT,
+    &slices::EXPERIMENT,
     &net::EXPERIMENT,
     &whole::EXPERIMENT,
     &connections::EXPERIMENT,

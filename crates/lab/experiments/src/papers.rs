@@ -110,7 +110,10 @@ fn number(ours: &OursText, report: &Report) -> Option<String> {
 }
 
 fn found(ours: &OursText, series: &str, scenario: &Scenario, figure: &Figure) -> Option<Found> {
-    let of = scenario.series.iter().find(|one| one.name == series)?;
+    let own = scenario.series.iter().find(|one| one.name == series);
+    let of_axis = || scenario.read.y.value.get_ref().as_str();
+    // A paper's own points have no other value than that of the axis.
+    let own_value = own.map_or_else(of_axis, |one| one.value);
     let panel = ours.panel.as_ref().or(scenario.panels.first())?;
     let is_of = |point: &&PointLine| point.series == series && point.panel == *panel;
     let mut points = figure.points().filter(is_of);
@@ -121,8 +124,8 @@ fn found(ours: &OursText, series: &str, scenario: &Scenario, figure: &Figure) ->
             scenario.axes.x.iter().all(|x| *x <= point.x) && figure.coverage().lacks.is_empty()
         })?,
     };
-    let value = ours.value.as_deref().unwrap_or(of.value);
-    let mean = if value == of.value { point.y } else { *point.more.get(value)? };
+    let value = ours.value.as_deref().unwrap_or(own_value);
+    let mean = if value == own_value { point.y } else { *point.more.get(value)? };
     let has_full_run = point.runs.get("saturated").is_some_and(|runs| runs.contains(&1.0));
     let runs = point.runs.get(value).filter(|_| !has_full_run).cloned().unwrap_or_default();
     let is_saturated = point.saturated && value.ends_with("_us");

@@ -20,6 +20,8 @@ pub mod model;
 mod range;
 /// Spinning over queues against asking a ready set, and own queues against shared ones.
 pub mod scan;
+/// Packets that programs forward over some CPUs: slices, a raw socket, the kernel.
+pub mod slices;
 /// A load by which the simulator's own speed is measured.
 pub mod speed;
 /// A queue in front of some servers: the simplest model, and the one that theory can check.
