@@ -5,7 +5,14 @@ use cli::failure::Failure;
 
 /// Measure, each figure beside its baseline in the same run.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  calisto bench steer --quick")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        calisto bench steer --quick\n  \
+        calisto bench --costs mine.toml && calisto sim calisto-6 --costs mine.toml\n      what things cost \
+        on your machine (root for some of it), and a figure with that"
+)]
 pub(crate) struct Bench {
     #[command(flatten)]
     command: bench::Command,

@@ -1,18 +1,26 @@
 //! The benches, each a word of the command line.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 
 use crate::cases::Args;
+use crate::costs;
 use crate::error::Error;
 use crate::helper::Helper;
 
 /// Which bench, and how much of it.
 #[derive(Debug, clap::Args)]
 pub struct Command {
+    /// Measure what the simulator takes for given, and write it as `calisto sim --costs` reads it.
+    #[arg(long, value_name = "FILE.toml")]
+    costs: Option<PathBuf>,
+    /// Small sizes and short rounds: whether it works, not what it says.
+    #[arg(long, requires = "costs")]
+    quick: bool,
     #[command(subcommand)]
-    which: Which,
+    which: Option<Which>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -96,7 +104,12 @@ impl Command {
     /// # Errors
     /// The figures could not be printed, or something that every case needs is missing.
     pub fn run(&self, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-        match &self.which {
+        if let Some(path) = &self.costs {
+            return costs::write(path, self.quick, out);
+        }
+        // Without a word clap prints the help.
+        let Some(which) = &self.which else { return Ok(()) };
+        match which {
             Which::Steer(args) => args.run(json, out),
             Which::Apps(args) => args.run(json, out),
             Which::Abuse(args) => args.run(json, out),

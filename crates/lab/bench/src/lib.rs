@@ -11,6 +11,7 @@ mod apps;
 mod cases;
 mod command;
 mod cores;
+mod costs;
 mod echo_wire;
 mod error;
 mod figure;
