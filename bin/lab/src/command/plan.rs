@@ -6,7 +6,7 @@ use base::Nanos;
 use clap::{ArgGroup, Args};
 use cli::failure::Failure;
 use cli::output;
-use cli::table::Table;
+use cli::table::{Cell, Table};
 use experiments::RUNS_MAX;
 use experiments::own_load::{OwnLoad, Tried, fewest, ways};
 use serde::Serialize;
@@ -32,7 +32,8 @@ const DEFAULT: &str = "sticky";
     calisto plan --p99 500us --from-pcap trace.pcap          service times out of the replies\n  \
     calisto record --seconds 60 night.rec\n  \
     calisto plan --p99 200us --from-record night.rec --service 8us --cores 16\n  \
-    calisto plan --p99.9 1ms --rate 400k --service 10us --distribution bimodal2\n\n\
+    calisto plan --p99.9 1ms --rate 400k --service 10us --distribution bimodal2\n  \
+    calisto plan --p99 500us --rate 400k --service 10us --watts 4.5\n\n\
     Cores are those of workers; the dispatcher has one besides. What is told is true of the model: \
     its costs are those of `calisto bench` on this project's machine, or yours by --costs."
 )]
@@ -82,6 +83,10 @@ pub(crate) struct Plan {
     /// Runs at a time. [default: one for each CPU]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// What a core takes while a worker has it, in watts: the answer then says what each policy's
+    /// cores take. A core that is given back is taken to need nothing.
+    #[arg(long, value_name = "W", value_parser = watts)]
+    watts: Option<f64>,
     /// What things cost on your machine, as `calisto sim --costs` takes it.
     #[arg(long, value_name = "FILE.toml")]
     costs: Option<PathBuf>,
@@ -90,6 +95,11 @@ pub(crate) struct Plan {
 fn zipf(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| (0.0..=4.0).contains(number));
     number.ok_or_else(|| format!("{text:?} is not from 0 to 4"))
+}
+
+fn watts(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.001..=1000.0).contains(number));
+    number.ok_or_else(|| format!("{text:?} is not from 0.001 to 1000"))
 }
 
 /// What was found, for `-j`.
@@ -111,6 +121,8 @@ struct FoundWay {
     kept_in_runs: Option<u32>,
     latency_us: Option<f64>,
     cores_held: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watts: Option<f64>,
     /// In how many runs one core less keeps it.
     one_less_kept_in_runs: Option<u32>,
 }
@@ -130,7 +142,7 @@ impl Plan {
         let load = source.load(made, how)?;
         let tried = load.run().map_err(Failure::new)?;
         let policies: Vec<FoundWay> =
-            ways().map(|way| found(&tried, way, percentile, target)).collect();
+            ways().map(|way| found(&tried, way, percentile, target, self.watts)).collect();
         if json {
             return output::json(&Found {
                 schema_version: SCHEMA_VERSION,
@@ -157,7 +169,13 @@ impl Plan {
     }
 }
 
-fn found(tried: &[Tried], way: &'static str, percentile: &str, target: Nanos) -> FoundWay {
+fn found(
+    tried: &[Tried],
+    way: &'static str,
+    percentile: &str,
+    target: Nanos,
+    watts: Option<f64>,
+) -> FoundWay {
     let few = fewest(tried, way, percentile, target);
     let before = few.and_then(|few| {
         tried.iter().find(|one| one.way == way && Some(one.cores) == few.cores.checked_sub(1))
@@ -168,6 +186,7 @@ fn found(tried: &[Tried], way: &'static str, percentile: &str, target: Nanos) ->
         kept_in_runs: few.map(|few| few.kept(percentile, target).0),
         latency_us: few.and_then(|few| few.latency_us(percentile)),
         cores_held: few.and_then(Tried::cores_held),
+        watts: few.and_then(Tried::cores_held).zip(watts).map(|(cores, each)| cores * each),
         one_less_kept_in_runs: before.map(|before| before.kept(percentile, target).0),
     }
 }
@@ -205,25 +224,23 @@ fn text(load: &OwnLoad, all: &[FoundWay], called: &str, target: Nanos, tried: u1
     };
     text += &format!("{sentence}: in most runs of {runs}, with 95 % confidence\n\n");
     let late = format!("{called} (us)");
-    let mut table = Table::new([
-        "policy",
-        "cores",
-        "kept in runs",
-        &late,
-        "cores held",
-        "one core less: in runs",
-    ]);
+    let has_watts = all.iter().any(|one| one.watts.is_some());
+    let heads = ["policy", "cores", "kept in runs", &late, "cores held", "one core less: in runs"];
+    let heads = heads.into_iter().chain(has_watts.then_some("watts")).map(str::to_owned);
+    let mut table = Table::with_heads(heads.collect());
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     for one in all {
         let count = |count: Option<u32>| count.map_or("-".to_owned(), |count| count.to_string());
-        table.row([
+        let cells: [Cell; 6] = [
             one.policy.into(),
             one.cores.map_or(format!("more than {tried}"), |cores| cores.to_string()).into(),
             count(one.kept_in_runs).into(),
             number(one.latency_us).into(),
             number(one.cores_held).into(),
             count(one.one_less_kept_in_runs).into(),
-        ]);
+        ];
+        let watts: Option<Cell> = has_watts.then(|| number(one.watts).into());
+        table.cells(cells.into_iter().chain(watts).collect());
     }
     text + &table.render()
 }

@@ -91,16 +91,24 @@ fn a_capture_of_one_and_a_half_busy_cores_needs_two_or_more_and_its_service_time
     assert!(told[1].contains("64"), "{told:?}");
     assert!(told[2].contains("40") && told[2].contains("4000 of 4000 requests"), "{told:?}");
     let tried = load.run().expect("it is possible");
-    let sticky = found(&tried, DEFAULT, "p99_us", Nanos::from_millis(2));
+    let sticky = found(&tried, DEFAULT, "p99_us", Nanos::from_millis(2), None);
     let cores = sticky.cores.expect("four are enough");
     assert!((2..=4).contains(&cores), "{cores}");
     assert_eq!(sticky.kept_in_runs, Some(6));
-    let one = found(&tried, DEFAULT, "p99_us", Nanos::from_micros(39));
+    let one = found(&tried, DEFAULT, "p99_us", Nanos::from_micros(39), None);
     assert_eq!(one.cores, None, "what takes 40 us is not done in 39");
     let policies: Vec<FoundWay> =
-        ways().map(|way| found(&tried, way, "p99_us", Nanos::from_millis(2))).collect();
-    let text = text(&load, &policies, "p99", Nanos::from_millis(2), 4);
-    assert!(text.contains("with 95 % confidence") && text.contains("packing"), "{text}");
+        ways().map(|way| found(&tried, way, "p99_us", Nanos::from_millis(2), None)).collect();
+    let shown = text(&load, &policies, "p99", Nanos::from_millis(2), 4);
+    assert!(shown.contains("with 95 % confidence") && shown.contains("packing"), "{shown}");
+    assert!(!shown.contains("watts"), "nobody said what a core takes: {shown}");
+    let all = ways().map(|way| found(&tried, way, "p99_us", Nanos::from_millis(2), Some(10.0)));
+    let policies: Vec<FoundWay> = all.collect();
+    for one in &policies {
+        let expected = one.cores_held.map(|held| held * 10.0);
+        assert_eq!(one.watts, expected, "{}", one.policy);
+    }
+    assert!(text(&load, &policies, "p99", Nanos::from_millis(2), 4).contains("watts"));
 }
 
 #[test]
