@@ -1,7 +1,7 @@
 //! `calisto bench --costs`: what things cost on this machine, as `calisto sim --costs` takes it.
 //!
-//! Each cost is a number that some case of a bench prints anyway. So the benches are asked for these
-//! cases, and what they say becomes a line of TOML with the range of its rounds beside it.
+//! Each cost is a number that some case of a bench prints anyway. So the benches are asked for
+//! these cases, and what they say becomes a line of TOML with the range of its rounds beside it.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -1,3 +1,5 @@
+//! What each design forwards, where nothing is measured and where theory knows it.
+
 use super::*;
 
 const SEED: u64 = 23;
