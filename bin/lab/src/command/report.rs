@@ -164,6 +164,9 @@ impl Report {
         for whose in Whose::ALL {
             text += &format!("of {}: {}\n", whose.words(), report.verdicts_of(whose));
         }
+        for sentence in report.sentences() {
+            text += &format!("{sentence}\n");
+        }
         if let Some(folder) = svg {
             let (folder, count) = (folder.display(), made.len());
             text += &format!("{folder}: {count} pictures, and as many tables (CSV)\n");

@@ -3,6 +3,7 @@
 
 mod papers;
 mod section;
+mod sentences;
 mod tornado;
 
 use std::fmt::Write;
@@ -105,6 +106,7 @@ impl Report {
         self.tallies(&mut page);
         page += "</header>\n<main>\n";
         self.contents(&mut page);
+        self.write_sentences(&mut page);
         if let Some(against) = &self.against {
             against.write(&mut page);
         }

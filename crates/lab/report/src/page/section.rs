@@ -20,7 +20,9 @@ pub(super) fn write(page: &mut String, figure: &Figure) {
         let _ = writeln!(page, "<p class=\"quiet\">{}</p>", Escaped(&head.source));
     }
     lacks(page, figure);
-    let _ = writeln!(page, "<figure>\n{}</figure>", figure.inline_svg());
+    let _ = writeln!(page, "<figure>\n{}", figure.inline_svg());
+    finding(page, figure.claims());
+    *page += "</figure>\n";
     for paragraph in head.text.split("\n\n").filter(|text| !text.trim().is_empty()) {
         let _ = writeln!(page, "<p>{}</p>", Escaped(paragraph.trim()));
     }
@@ -30,6 +32,17 @@ pub(super) fn write(page: &mut String, figure: &Figure) {
     parameters(page, head);
     commands(page, figure);
     *page += "</section>\n";
+}
+
+/// What the picture shows, as far as somebody claims something of it: the first such claim that is
+/// decided.
+fn finding(page: &mut String, claims: &[Claim]) {
+    let Some((claim, holds)) = claims.iter().find_map(|claim| Some((claim, claim.holds?))) else {
+        return;
+    };
+    let word = if holds { "So it is" } else { "It is not so" };
+    let (says, because) = (Escaped(&claim.claim), Escaped(&claim.because));
+    let _ = writeln!(page, "<figcaption><b>{says}?</b> {word}: {because}.</figcaption>");
 }
 
 /// The first cell of a claim's row.
