@@ -1,9 +1,9 @@
 //! What claims hang on: each cost at either end of what was measured, all others at their median.
 //!
 //! A band has all costs at their least and all at their most; it does not say which of them
-//! matters. Here one cost at a time goes to an end of its range, with the requests of the first run,
-//! and each claim says by how much that moves the number that decides it, and whether it turns the
-//! verdict.
+//! matters. Here one cost at a time goes to an end of its range, with the requests of the first
+//! run, and each claim says by how much that moves the number that decides it, and whether it turns
+//! the verdict.
 
 use std::collections::BTreeSet;
 
