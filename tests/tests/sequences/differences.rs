@@ -199,9 +199,12 @@ fn two_ways(moment: &Moment<'_>) -> bool {
         && has_one(moment.calisto)
 }
 
-/// What comes to a UDP socket by the kernel, beside room that is Calisto's to tell.
+/// What comes to a UDP socket by the kernel, or is a member of the kernel's, beside room that is
+/// Calisto's to tell.
 fn kernel_half_later(moment: &Moment<'_>) -> bool {
-    let comes = moment.linux.contains(":in,out");
+    let events = |outcome: &str| outcome.split(' ').filter(|word| word.contains(':')).count();
+    let told = events(moment.calisto);
+    let comes = moment.linux.contains(":in,out") || told > 0 && told < events(moment.linux);
     moment.is_one_of(&["wait", "join"]) && comes && moment.cast.has(Protocol::Udp)
 }
 
