@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use chain::figures::Figures;
-use chain::file::ChainFile;
+use chain::file::{ChainFile, Kinds};
 use chain::{Chain, Event, socket};
 
 use crate::line::Host;
@@ -32,7 +32,15 @@ impl NfRun {
     /// # Panics
     /// It does not come up; why not is in the message.
     pub fn start(host: &Host, text: &str, files: &[(&str, &str)]) -> Self {
-        match Self::try_start(host, text, files) {
+        Self::start_with(host, text, files, Kinds::default())
+    }
+
+    /// The same for one whose functions may be of these kinds, too.
+    ///
+    /// # Panics
+    /// It does not come up; why not is in the message.
+    pub fn start_with(host: &Host, text: &str, files: &[(&str, &str)], kinds: Kinds) -> Self {
+        match Self::try_start_with(host, text, files, kinds) {
             Ok(run) => run,
             Err(why) => panic!("the chain does not come up: {why}"),
         }
@@ -46,6 +54,15 @@ impl NfRun {
     /// # Panics
     /// The temporary folder cannot be written.
     pub fn try_start(host: &Host, text: &str, files: &[(&str, &str)]) -> Result<Self, String> {
+        Self::try_start_with(host, text, files, Kinds::default())
+    }
+
+    fn try_start_with(
+        host: &Host,
+        text: &str,
+        files: &[(&str, &str)],
+        kinds: Kinds,
+    ) -> Result<Self, String> {
         let folder = folder();
         for (name, content) in files {
             write_private(&folder.join(name), content);
@@ -66,8 +83,10 @@ impl NfRun {
                     }
                     said.lock().expect("nobody panics with it").push(event);
                 };
-                let file =
-                    ChainFile::parse(&text, "edge.toml").map_err(|wrong| wrong.to_string())?;
+                let parse = |text: &str| {
+                    ChainFile::parse_with(text, "edge.toml", &kinds).map_err(|e| e.to_string())
+                };
+                let file = parse(&text)?;
                 let chain = Chain::start(&file, &folder, &folder, &mut tell);
                 let mut chain = chain.map_err(|error| error.to_string())?;
                 let is_over = || stop.load(Ordering::Relaxed);
@@ -78,8 +97,7 @@ impl NfRun {
                     let Some((text, done)) = wanted.filter(|_| ended.is_ok()) else {
                         break ended.map_err(|error| error.to_string());
                     };
-                    let file = ChainFile::parse(&text, "edge.toml").map_err(|e| e.to_string());
-                    let reloaded = file.and_then(|file| {
+                    let reloaded = parse(&text).and_then(|file| {
                         chain.reload(&file, &folder, &mut tell).map_err(|e| e.to_string())
                     });
                     let _ = done.send(reloaded);

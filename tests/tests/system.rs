@@ -11,6 +11,7 @@ mod bad_input;
 mod balancer;
 mod batch;
 mod chain;
+mod chain_own;
 mod command;
 mod config_check;
 mod confinement;

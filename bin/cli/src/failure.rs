@@ -37,3 +37,9 @@ impl fmt::Display for Failure {
         f.write_str(&self.sentence)
     }
 }
+
+impl From<chain::ChainError> for Failure {
+    fn from(error: chain::ChainError) -> Self {
+        Self::new(error)
+    }
+}

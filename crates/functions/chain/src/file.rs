@@ -14,8 +14,9 @@ mod tests;
 
 pub use error::FileError;
 pub use function::{
-    AclPart, BalancerPart, Check, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart, NatPart,
-    PolicerPart, RouterPart, Routes, Rules, TunnelPart, WhenFull,
+    AclPart, BalancerPart, Check, EspPart, FirewallPart, FunctionPart, Given, Kinds, L2Part,
+    LinkPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, Routes, Rules, TunnelPart,
+    WhenFull,
 };
 pub use slice::SlicePart;
 
@@ -48,6 +49,15 @@ impl ChainFile {
     /// # Errors
     /// The first thing that is wrong, in the order of the text.
     pub fn parse(text: &str, file: &str) -> Result<Self, FileError> {
+        Self::parse_with(text, file, &Kinds::default())
+    }
+
+    /// The same, where functions may be of these kinds, too. What is wrong in settings of such a
+    /// function shows when it is made.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_with(text: &str, file: &str, own: &Kinds) -> Result<Self, FileError> {
         let source = section::Source { text, file };
         if text.len() > FILE_BYTES_MAX {
             let says = format!("it has {} bytes; allowed are {FILE_BYTES_MAX}", text.len());
@@ -58,7 +68,8 @@ impl ChainFile {
         let name = top.required("name", "name = \"edge\"", section::name)?;
         let hook = top.optional("hook", section::word(&["off", "auto"]))? == Some(1);
         let slices = top.sections("slice", 1..=SLICES_MAX, slice::read)?;
-        let functions = top.sections("function", 1..=FUNCTIONS_MAX, function::read)?;
+        let read = |section: &mut Section<'_>| function::read(section, own);
+        let functions = top.sections("function", 1..=FUNCTIONS_MAX, read)?;
         top.finish()?;
         slice::agree(&source, &slices)?;
         function::agree(&source, &slices, &functions)?;

@@ -163,7 +163,7 @@ impl Chain {
             stop: Arc::new(AtomicBool::new(false)),
             faults: Faults::default(),
         };
-        launch::threads(&mut chain, file, tell)?;
+        launch::threads(&mut chain, file, folder, tell)?;
         chain.began = clock::now();
         tell(Event::Forwarding { ports: chain.ports.names(), slices: chain.threads.len() });
         Ok(chain)

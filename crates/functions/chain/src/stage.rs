@@ -1,12 +1,14 @@
 //! One function at its place in a slice's chain: a closed set, so that a batch costs one branch a
-//! function.
+//! function, and one call more where it is somebody else's.
 
+use std::any::Any;
 use std::net::IpAddr;
 
 use base::{Nanos, PortId};
 use calisto_nf::router::Wanted;
 use calisto_nf::{
-    Acl, Balancer, Esp, FibChange, Firewall, Function, L2, Nat, Policer, Router, Tunnel, Verdicts,
+    Acl, Balancer, Esp, FibChange, Firewall, Function, L2, Nat, Own, Policer, Router, Tunnel,
+    Verdicts,
 };
 use crypto::IpsecMb;
 use shm::{Batch, Frame};
@@ -24,6 +26,7 @@ pub(crate) enum Stage {
     Nat(Box<Nat>),
     Balancer(Box<Balancer>),
     Tunnel(Box<Tunnel>),
+    Own(Box<dyn Own>),
 }
 
 impl Stage {
@@ -38,6 +41,7 @@ impl Stage {
             Self::Nat(nat) => &**nat,
             Self::Balancer(balancer) => &**balancer,
             Self::Tunnel(tunnel) => &**tunnel,
+            Self::Own(own) => &**own,
         }
     }
 
@@ -58,6 +62,7 @@ impl Stage {
             (Self::Nat(new), Self::Nat(old)) => new.take_over(old),
             (Self::Balancer(new), Self::Balancer(old)) => new.take_over(old),
             (Self::Tunnel(new), Self::Tunnel(old)) => new.take_over(old),
+            (Self::Own(new), Self::Own(old)) => new.take_over(&mut **old as &mut dyn Any),
             // Named one by one, so that a new kind cannot be forgotten above.
             (
                 Self::Router(_)
@@ -68,7 +73,8 @@ impl Stage {
                 | Self::Esp(_)
                 | Self::Nat(_)
                 | Self::Balancer(_)
-                | Self::Tunnel(_),
+                | Self::Tunnel(_)
+                | Self::Own(_),
                 _,
             ) => {}
         }
@@ -96,13 +102,20 @@ impl Stage {
             Self::Nat(nat) => nat.process(batch, verdicts, now),
             Self::Balancer(balancer) => balancer.process(batch, verdicts, now),
             Self::Tunnel(tunnel) => tunnel.process(batch, verdicts, now),
+            Self::Own(own) => own.process(batch, verdicts, now),
         }
     }
 
     /// Whether it puts packets into others, or changes who they come from.
     #[inline]
-    pub(crate) const fn makes_packets(&self) -> bool {
-        matches!(self, Self::Esp(_) | Self::Nat(_) | Self::Balancer(_) | Self::Tunnel(_))
+    pub(crate) fn makes_packets(&self) -> bool {
+        match self {
+            Self::Esp(_) | Self::Nat(_) | Self::Balancer(_) | Self::Tunnel(_) => true,
+            Self::Own(own) => own.makes_packets(),
+            Self::Router(_) | Self::Acl(_) | Self::Policer(_) | Self::L2(_) | Self::Firewall(_) => {
+                false
+            }
+        }
     }
 
     /// Lets a router refuse of packets that have just come what no function is to see; whether it
@@ -121,6 +134,7 @@ impl Stage {
         match self {
             Self::Nat(nat) => nat.leave(batch, verdicts, now),
             Self::Balancer(balancer) => balancer.leave(batch, verdicts, now),
+            Self::Own(own) => own.leave(batch, verdicts, now),
             _ => {}
         }
     }

@@ -61,6 +61,7 @@ impl Tracer {
         file.slices.truncate(1);
         let health = Health::of(&file, &Health::default());
         let parts = Parts {
+            folder,
             ports: &scene.ports,
             rib: Some(&scene.rib),
             gateway: scene.gateway.as_ref(),

@@ -22,9 +22,10 @@ pub(crate) fn complete_if_open(frame: &mut Frame) {
 }
 
 /// Completes a checksum that was left open, or to whoever transmits the packet, now: once its bytes
-/// are encrypted or in several frames, nobody can any more.
+/// are encrypted or in several frames, nobody can any more. So does whoever changes what a checksum
+/// covers by its own arithmetic, before that.
 #[inline]
-pub(crate) fn complete_here(frame: &mut Frame) {
+pub fn complete_here(frame: &mut Frame) {
     complete_if_open(frame);
     let meta = *frame.meta();
     if meta.tx_checksum == TxChecksum::Complete {

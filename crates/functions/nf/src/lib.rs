@@ -32,6 +32,7 @@ pub mod l2;
 pub mod manual;
 /// Translating addresses inside into a few outside.
 pub mod nat;
+mod own;
 mod places;
 /// Limiting how much of a kind of traffic passes.
 pub mod policer;
@@ -44,8 +45,8 @@ pub mod router;
 #[cfg(test)]
 mod samples;
 mod selector;
-/// Which connection a packet is of.
 mod tag;
+/// Which connection a packet is of.
 pub mod track;
 /// Carrying packets inside others: IPIP and GRE.
 pub mod tunnel;
@@ -53,12 +54,14 @@ mod verdict;
 
 pub use acl::Acl;
 pub use balancer::Balancer;
+pub use checksum::complete_here as complete_checksum;
 pub use esp::Esp;
 pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use firewall::Firewall;
 pub use function::{EachNamed, Function};
 pub use l2::L2;
 pub use nat::Nat;
+pub use own::Own;
 pub use policer::Policer;
 pub use prefix::{Prefix, PrefixError};
 pub use rib::{Rib, RibError};

@@ -1,11 +1,10 @@
 //! `calisto nf run`: a chain, until Ctrl-C; SIGHUP makes it read its file again.
 
-use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use base::Nanos;
-use chain::{Chain, ChainError, Event};
+use chain::Event;
 use clap::Args;
 use sys::clock;
 
@@ -32,55 +31,21 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self, sockets: &Path, json: bool) -> Result<(), Failure> {
-        let (file, folder) = super::file::read(&self.file)?;
         sys::signal::install_stop_handler().map_err(Failure::new)?;
         sys::signal::install_reload_handler().map_err(Failure::new)?;
         let mut says = Says::new();
         let mut tell = |event| says.tell(&event);
-        let mut chain = Chain::start(&file, &folder, sockets, &mut tell).map_err(Failure::new)?;
         let end = self.seconds.map_or(Nanos::FAR_FUTURE, |n| clock::now() + Nanos::from_secs(n));
         let is_over = || sys::signal::stop_requested() || clock::now() >= end;
-        let ended = loop {
-            let ended = chain.run_until(is_over, sys::signal::reload_requested, &mut tell);
-            if ended.is_err() || is_over() || !sys::signal::take_reload_request() {
-                break ended;
-            }
-            match self.reload(&mut chain, &mut tell) {
-                Ok(()) => {}
-                Err(Refused::Chain(ended @ ChainError::Ended { .. })) => break Err(ended),
-                Err(refused) => tell(Event::Note(format!("the chain stays as it was: {refused}"))),
-            }
-        };
-        let figures = chain.figures();
+        let read = || super::file::read(&self.file);
         // Ports and socket are given back before the last word is said.
-        drop(chain);
+        let (figures, ended) = chain::serve::serve(read, sockets, is_over, &mut tell)?;
         if json {
             output::json(&figures)?;
         } else {
             output::text(&super::stats::render(&figures, false, false))?;
         }
         ended.map_err(Failure::new)
-    }
-
-    /// Reads the file again and puts it in force.
-    fn reload(&self, chain: &mut Chain, tell: &mut dyn FnMut(Event)) -> Result<(), Refused> {
-        let (file, folder) = super::file::read(&self.file).map_err(Refused::File)?;
-        chain.reload(&file, &folder, tell).map_err(Refused::Chain)
-    }
-}
-
-/// Why a chain is not as its file says now.
-enum Refused {
-    File(Failure),
-    Chain(ChainError),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(failure) => failure.fmt(f),
-            Self::Chain(error) => error.fmt(f),
-        }
     }
 }
 
@@ -109,20 +74,12 @@ impl Says {
             eprintln!();
         }
         match event {
-            Event::Reading { .. } => {}
             Event::Loaded { routes, ipv4, ipv6, took } => {
                 let [four, six] = [ipv4, ipv6].map(|count| grouped(*count as u64));
                 let seconds = took.as_secs_f64();
                 eprintln!("routes of {routes}: {four} of IPv4, {six} of IPv6, in {seconds:.2} s");
             }
-            Event::Reloaded { functions } => {
-                eprintln!("read again: {functions} functions are in force");
-            }
-            Event::Note(sentence) => eprintln!("note: {sentence}"),
-            Event::Forwarding { ports, slices } => {
-                let threads = if *slices == 1 { "one thread" } else { "a thread for each slice" };
-                eprintln!("forwarding between {ports} ({threads}); Ctrl-C ends it");
-            }
+            event => eprintln!("{event}"),
         }
     }
 

@@ -6,6 +6,7 @@ mod esp;
 mod firewall;
 mod l2;
 mod nat;
+mod own;
 mod policer;
 mod router;
 mod selector;
@@ -17,9 +18,12 @@ pub use esp::EspPart;
 pub use firewall::FirewallPart;
 pub use l2::{L2Part, LinkPart};
 pub use nat::NatPart;
+pub use own::{Given, Kinds, NotMade, OwnPart};
 pub use policer::PolicerPart;
 pub use router::{RouterPart, Routes, Rules, WhenFull};
 pub use tunnel::TunnelPart;
+
+use toml::de::DeValue;
 
 use super::FileError;
 use super::section::{Section, Source, word};
@@ -32,6 +36,8 @@ macro_rules! kinds {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum FunctionPart {
             $($(#[doc = $about])+ $variant($part),)+
+            /// Does what whoever registered its kind wants.
+            Own(OwnPart),
         }
 
         const KINDS: &[&str] = &[$($kind),+];
@@ -43,6 +49,7 @@ macro_rules! kinds {
             pub const fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $kind,)+
+                    Self::Own(part) => part.kind(),
                 }
             }
         }
@@ -70,7 +77,12 @@ kinds! {
     "tunnel" Tunnel(TunnelPart) tunnel::read,
 }
 
-pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError> {
+pub(crate) fn read(section: &mut Section<'_>, own: &Kinds) -> Result<FunctionPart, FileError> {
+    let of_own = |value: &DeValue<'_>| Ok(value.as_str().and_then(|kind| own.find(kind)));
+    if let Some(kind) = section.optional("kind", of_own)?.flatten() {
+        section.leave();
+        return Ok(FunctionPart::Own(OwnPart::new(kind, section)));
+    }
     let kind = section.required("kind", "kind = \"router\"", word(KINDS))?;
     READERS[kind](section)
 }
@@ -120,7 +132,8 @@ pub(crate) fn agree(
         seen.push(kind);
     }
     match functions.last() {
-        Some((FunctionPart::Router(_) | FunctionPart::L2(_), _)) | None => Ok(()),
+        None => Ok(()),
+        Some((part, _)) if may_be_last(part) => Ok(()),
         Some((last, line)) => {
             let says = format!(
                 "is {:?} at the end of the chain: nobody says by which port packets leave; put a \
@@ -130,6 +143,11 @@ pub(crate) fn agree(
             Err(source.error(Some(*line), "function.kind", says))
         }
     }
+}
+
+/// Whether it may say by which port packets leave.
+const fn may_be_last(part: &FunctionPart) -> bool {
+    matches!(part, FunctionPart::Router(_) | FunctionPart::L2(_) | FunctionPart::Own(_))
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub(crate) struct Section<'a> {
     table: &'a DeTable<'a>,
     /// The keys that were asked for, so that all others are known to be wrong.
     known: Vec<&'static str>,
+    /// Whether somebody else asks for them later.
+    is_left: bool,
 }
 
 type Field<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
@@ -53,7 +55,31 @@ type Field<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
 impl<'a> Section<'a> {
     /// The whole text.
     pub(crate) fn top(source: &'a Source<'a>, table: &'a DeTable<'a>) -> Self {
-        Self { source, prefix: String::new(), line: 1, table, known: Vec::new() }
+        Self { source, prefix: String::new(), line: 1, table, known: Vec::new(), is_left: false }
+    }
+
+    /// The table of `[[key]]` that begins in that line of the whole text.
+    pub(crate) fn in_line(
+        source: &'a Source<'a>,
+        table: &'a DeTable<'a>,
+        key: &str,
+        line: usize,
+    ) -> Option<Self> {
+        let tables = table.get(key)?.get_ref().as_array()?;
+        let found = tables.iter().find(|table| source.line_of(table.span().start) == line)?;
+        let table = found.get_ref().as_table()?;
+        let prefix = format!("{key}.");
+        Some(Self { source, prefix, line, table, known: Vec::new(), is_left: false })
+    }
+
+    /// The text that it is in, and the line where it begins there.
+    pub(crate) const fn place(&self) -> (&Source<'a>, usize) {
+        (self.source, self.line)
+    }
+
+    /// Leaves the keys to whoever asks for them later, of the same table once more.
+    pub(crate) const fn leave(&mut self) {
+        self.is_left = true;
     }
 
     /// The value of `key`, as `read` takes it; `None`: it is not there.
@@ -123,6 +149,7 @@ impl<'a> Section<'a> {
                 line,
                 table: inner,
                 known: Vec::new(),
+                is_left: false,
             };
             parts.push((read(&mut section)?, line));
             section.finish()?;
@@ -132,6 +159,9 @@ impl<'a> Section<'a> {
 
     /// Refuses what nobody has asked for; the first in the order of the text.
     pub(crate) fn finish(&self) -> Result<(), FileError> {
+        if self.is_left {
+            return Ok(());
+        }
         let unknown = self.table.iter().filter(|(key, _)| !self.known.contains(&&**key.get_ref()));
         let Some((key, _)) = unknown.min_by_key(|(key, _)| key.span().start) else {
             return Ok(());
@@ -164,7 +194,9 @@ impl<'a> Section<'a> {
     }
 
     fn field(&mut self, key: &'static str) -> Option<Field<'a>> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.table.iter().find(|(name, _)| &**name.get_ref() == key)
     }
 

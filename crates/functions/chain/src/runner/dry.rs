@@ -19,6 +19,7 @@ pub(crate) fn try_out(file: &ChainFile, folder: &Path, ports: &Ports) -> Result<
     }
     let gateway = launch::gateway(file, folder)?;
     let parts = Parts {
+        folder,
         ports,
         rib: None,
         gateway: gateway.as_ref(),

@@ -181,6 +181,7 @@ fn tell_of_veths(file: &ChainFile, tell: &mut dyn FnMut(Event)) {
 pub(super) fn threads(
     chain: &mut Chain,
     file: &ChainFile,
+    folder: &Path,
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), ChainError> {
     tell_of_queues(file, tell);
@@ -198,6 +199,7 @@ pub(super) fn threads(
         slices.push(opened);
     }
     let parts = Parts {
+        folder,
         ports: &chain.ports,
         rib: chain.tables.as_ref().map(Tables::rib),
         gateway: chain.gateway.as_ref(),

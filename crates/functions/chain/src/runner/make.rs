@@ -1,6 +1,7 @@
 //! The functions of all slices, made of their parts of the file.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use calisto_nf::esp::Gateway;
@@ -12,8 +13,8 @@ use crypto::IpsecMb;
 
 use crate::error::ChainError;
 use crate::file::{
-    AclPart, BalancerPart, ChainFile, EspPart, FirewallPart, FunctionPart, L2Part, LinkPart,
-    NatPart, PolicerPart, RouterPart, TunnelPart,
+    AclPart, BalancerPart, ChainFile, EspPart, FileError, FirewallPart, FunctionPart, L2Part,
+    LinkPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, TunnelPart,
 };
 use crate::health::Health;
 use crate::ports::Ports;
@@ -21,6 +22,8 @@ use crate::stage::Stage;
 
 /// What functions are made from.
 pub(crate) struct Parts<'a> {
+    /// Where the chain's file lies.
+    pub(crate) folder: &'a Path,
     pub(crate) ports: &'a Ports,
     /// None: routers begin with empty ones.
     pub(crate) rib: Option<&'a Rib>,
@@ -80,6 +83,7 @@ fn stages(
                 Ok(Stage::Tunnel(Box::new(first.sharing_paths())))
             }
             (FunctionPart::Tunnel(tunnel), _) => tunnel_of(tunnel),
+            (FunctionPart::Own(own), _) => own_of(own, parts),
         }
     };
     file.functions.iter().enumerate().map(make).collect()
@@ -166,6 +170,15 @@ fn nat_of(part: &NatPart, ports: &Ports) -> Result<Stage, ChainError> {
 fn tunnel_of(part: &TunnelPart) -> Result<Stage, ChainError> {
     let failed = |wrong: BadTunnel| ChainError::Function { kind: "tunnel", why: wrong.to_string() };
     Ok(Stage::Tunnel(Box::new(Tunnel::new(&part.tunnels).map_err(failed)?)))
+}
+
+fn own_of(part: &OwnPart, parts: &Parts) -> Result<Stage, ChainError> {
+    let made = part.make(parts.folder, &|name| parts.ports.named(name));
+    let failed = |why: NotMade| match why.downcast::<FileError>() {
+        Ok(wrong) => ChainError::File(*wrong),
+        Err(why) => ChainError::Function { kind: part.kind(), why: why.to_string() },
+    };
+    made.map(Stage::Own).map_err(failed)
 }
 
 fn balancer_of(part: &BalancerPart, parts: &Parts) -> Result<Stage, ChainError> {

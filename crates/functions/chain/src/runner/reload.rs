@@ -49,6 +49,7 @@ impl Chain {
         };
         let health = Health::of(file, &self.health);
         let parts = Parts {
+            folder,
             ports: &self.ports,
             rib: None,
             gateway: gateway.as_ref(),
@@ -98,6 +99,7 @@ impl Chain {
         };
         let origins: Vec<Origin> = (0..self.file.functions.len()).map(origin).collect();
         let parts = Parts {
+            folder: Path::new(""),
             ports: &self.ports,
             rib: None,
             gateway: self.gateway.as_ref(),
@@ -172,7 +174,8 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
     let mut origins = vec![Origin::New; new.len()];
     // What is in the files that a function names may have changed.
     let is_same = |one: &FunctionPart, other: &FunctionPart| {
-        one == other && !matches!(one, FunctionPart::Esp(_))
+        let names_files = matches!(one, FunctionPart::Esp(_) | FunctionPart::Own(_));
+        one == other && !names_files
     };
     for wants_same in [true, false] {
         for (place, part) in new.iter().enumerate() {

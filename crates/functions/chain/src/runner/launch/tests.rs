@@ -33,6 +33,7 @@ fn the_rate_of_a_policer_is_that_of_all_slices_together() {
     };
     let ports = Ports::new(vec![interface("a", 1), interface("b", 2)]);
     let parts = Parts {
+        folder: std::path::Path::new(""),
         ports: &ports,
         rib: None,
         gateway: None,

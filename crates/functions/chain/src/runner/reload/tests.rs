@@ -57,6 +57,7 @@ fn counters_hits_and_levels_outlive_a_change_of_the_rules_around_them() {
     };
     let ports = Ports::new(vec![interface("a", 1), interface("b", 2)]);
     let made = Parts {
+        folder: std::path::Path::new(""),
         ports: &ports,
         rib: None,
         gateway: None,
