@@ -59,6 +59,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("functions/slice", &["base", "sched", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row("programs/capi", &["base", "client", "port", "slice", "sys"], Worldly, Home),
     row("functions/crypto", &["base", "nf"], Worldly, Home),
+    row("functions/plugin", &["base", "shm", "nf"], Worldly, Home),
     row(
         "plane/datapath",
         &["base", "sched", "wire", "policy", "shm", "port", "sys"],
@@ -82,7 +83,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     ),
     row(
         "functions/chain",
-        &["base", "wire", "shm", "sys", "port", "slice", "nf", "crypto", "config"],
+        &["base", "wire", "shm", "sys", "port", "slice", "nf", "crypto", "plugin", "config"],
         Worldly,
         Forbidden,
     ),

@@ -11,6 +11,7 @@ const FILES: &[(&str, &str)] = &[
     ("nat", include_str!("nat.rs")),
     ("firewall", include_str!("firewall.rs")),
     ("tunnel", include_str!("tunnel.rs")),
+    ("shared-object", include_str!("../../plugin/src/foreign.rs")),
 ];
 
 /// What kinds of functions have a page.

@@ -10,6 +10,7 @@ mod own;
 mod policer;
 mod router;
 mod selector;
+mod shared_object;
 mod tunnel;
 
 pub use acl::AclPart;
@@ -21,6 +22,7 @@ pub use nat::NatPart;
 pub use own::{Given, Kinds, NotMade, OwnPart};
 pub use policer::PolicerPart;
 pub use router::{RouterPart, Routes, Rules, WhenFull};
+pub use shared_object::SharedObjectPart;
 pub use tunnel::TunnelPart;
 
 use toml::de::DeValue;
@@ -75,6 +77,8 @@ kinds! {
     "balancer" Balancer(BalancerPart) balancer::read,
     /// Carries packets inside others.
     "tunnel" Tunnel(TunnelPart) tunnel::read,
+    /// Does what a shared object does.
+    "shared-object" SharedObject(SharedObjectPart) shared_object::read,
 }
 
 pub(crate) fn read(section: &mut Section<'_>, own: &Kinds) -> Result<FunctionPart, FileError> {
@@ -147,7 +151,13 @@ pub(crate) fn agree(
 
 /// Whether it may say by which port packets leave.
 const fn may_be_last(part: &FunctionPart) -> bool {
-    matches!(part, FunctionPart::Router(_) | FunctionPart::L2(_) | FunctionPart::Own(_))
+    matches!(
+        part,
+        FunctionPart::Router(_)
+            | FunctionPart::L2(_)
+            | FunctionPart::Own(_)
+            | FunctionPart::SharedObject(_)
+    )
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use calisto_nf::router::RouterSettings;
 use calisto_nf::tunnel::BadTunnel;
 use calisto_nf::{Acl, Balancer, Esp, Fib, Firewall, L2, Nat, Policer, Rib, Router, Tunnel};
 use crypto::IpsecMb;
+use plugin::{Foreign, NotLoaded};
 
 use crate::error::ChainError;
 use crate::file::{
     AclPart, BalancerPart, ChainFile, EspPart, FileError, FirewallPart, FunctionPart, L2Part,
-    LinkPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, TunnelPart,
+    LinkPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, SharedObjectPart, TunnelPart,
 };
 use crate::health::Health;
 use crate::ports::Ports;
@@ -84,6 +85,7 @@ fn stages(
             }
             (FunctionPart::Tunnel(tunnel), _) => tunnel_of(tunnel),
             (FunctionPart::Own(own), _) => own_of(own, parts),
+            (FunctionPart::SharedObject(object), _) => object_of(object, parts),
         }
     };
     file.functions.iter().enumerate().map(make).collect()
@@ -179,6 +181,16 @@ fn own_of(part: &OwnPart, parts: &Parts) -> Result<Stage, ChainError> {
         Err(why) => ChainError::Function { kind: part.kind(), why: why.to_string() },
     };
     made.map(Stage::Own).map_err(failed)
+}
+
+fn object_of(part: &SharedObjectPart, parts: &Parts) -> Result<Stage, ChainError> {
+    let path = parts.folder.join(&part.file);
+    let made = Foreign::load(&path, &part.arguments, &|name| parts.ports.named(name));
+    let failed = |wrong: NotLoaded| {
+        let why = format!("{}: {wrong}", path.display());
+        ChainError::Function { kind: "shared-object", why }
+    };
+    Ok(Stage::Own(Box::new(made.map_err(failed)?)))
 }
 
 fn balancer_of(part: &BalancerPart, parts: &Parts) -> Result<Stage, ChainError> {

@@ -174,7 +174,10 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
     let mut origins = vec![Origin::New; new.len()];
     // What is in the files that a function names may have changed.
     let is_same = |one: &FunctionPart, other: &FunctionPart| {
-        let names_files = matches!(one, FunctionPart::Esp(_) | FunctionPart::Own(_));
+        let names_files = matches!(
+            one,
+            FunctionPart::Esp(_) | FunctionPart::Own(_) | FunctionPart::SharedObject(_)
+        );
         one == other && !names_files
     };
     for wants_same in [true, false] {
