@@ -9,6 +9,7 @@ mod hooks;
 pub(crate) mod launch;
 pub(crate) mod make;
 mod reload;
+pub(crate) mod senders;
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;

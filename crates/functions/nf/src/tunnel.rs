@@ -48,6 +48,7 @@ mod settings;
 mod unwrap;
 mod wrap;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base::Nanos;
@@ -55,6 +56,7 @@ use shm::{Batch, Frame};
 
 use crate::esp::answer::{self, Rate, Wrong};
 use crate::esp::packet::{self, Found, Packet};
+use crate::esp::selector::{self, Address};
 use crate::{Function, Verdict, Verdicts};
 
 use link::Link;
@@ -83,7 +85,8 @@ counters! {
         bad_header,
         /// Packets of a tunnel without a right packet of IPv4 or IPv6 inside, dropped.
         bad_payload,
-        /// Packets out of a tunnel from none of its networks, or from an end of ours, dropped.
+        /// Packets out of a tunnel from none of its networks, or from an address that functions of
+        /// this chain send from, dropped.
         foreign_source,
         /// Packets marked on their way that cannot carry the mark inside, dropped.
         congestion,
@@ -103,6 +106,8 @@ counters! {
 pub struct Tunnel {
     /// Slices share them, for what is learned of a path.
     links: Arc<[Link]>,
+    /// Addresses that nobody behind a tunnel sends from, in order.
+    made: Arc<[Address]>,
     rate: Rate,
     counters: TunnelCounters,
 }
@@ -114,14 +119,24 @@ impl Tunnel {
     /// One of them cannot be, or there are too many.
     pub fn new(tunnels: &[TunnelSettings]) -> Result<Self, BadTunnel> {
         let links = link::links(tunnels)?;
-        Ok(Self { links, rate: Rate::new(), counters: TunnelCounters::default() })
+        let counters = TunnelCounters::default();
+        Ok(Self { links, made: Arc::default(), rate: Rate::new(), counters })
+    }
+
+    /// From these addresses other functions send: what comes out of a tunnel with such a source is
+    /// forged, and could not be told from theirs.
+    #[must_use]
+    pub fn refusing(self, made: impl Iterator<Item = IpAddr>) -> Self {
+        let mut made: Vec<Address> = made.map(selector::of).collect();
+        made.sort_unstable();
+        Self { made: made.into(), ..self }
     }
 
     /// For another slice, with the same tunnels.
     #[must_use]
     pub fn sharing_paths(&self) -> Self {
-        let links = Arc::clone(&self.links);
-        Self { links, rate: Rate::new(), counters: TunnelCounters::default() }
+        let (links, made) = (Arc::clone(&self.links), Arc::clone(&self.made));
+        Self { links, made, rate: Rate::new(), counters: TunnelCounters::default() }
     }
 
     /// Goes on counting where `before`, whose place it takes, has come to. What was learned of
@@ -190,7 +205,7 @@ impl Tunnel {
         let counters = &mut self.counters;
         let mut found = None;
         for link in self.links.iter().filter(is_of) {
-            found = Some(unwrap::unwrap(frame, packet, link, &self.links));
+            found = Some(unwrap::unwrap(frame, packet, link, (&self.links, &self.made)));
             // Another tunnel between the same ends may have that key.
             if found != Some(Err(unwrap::Refused::BadHeader)) {
                 break;

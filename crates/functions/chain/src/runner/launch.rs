@@ -1,13 +1,11 @@
 //! What a chain is made of, made: ports looked up, tables filled, slices opened, threads started.
 
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use base::PortId;
 use calisto_nf::RibError;
-use calisto_nf::balancer::{Forwarding, Service};
 use calisto_nf::esp::Gateway;
 use calisto_slice::{Slice, SliceSpec};
 use port::{AnyPort, Judge, Port, PortSpec};
@@ -16,19 +14,18 @@ use sys::cpu_set::CpuSet;
 use sys::{clock, ethtool, interface, thread};
 
 use super::make::{Parts, all_stages};
+use super::senders::senders;
 use super::{Chain, Event, Thread, guards};
 use crate::board::Board;
 use crate::error::ChainError;
 use crate::feed::feed;
 use crate::file::{ChainFile, FunctionPart, SlicePart};
-use crate::filter::wanted::{
-    compile, filter_of, has, is_guarded, note_of, taken, too_many_addresses,
-};
+use crate::filter::wanted::{compile, filter_of, has, is_guarded, note_of, too_many_addresses};
 use crate::hook::{HookStats, Takes};
 use crate::ports::Ports;
 use crate::stage::Stage;
 use crate::swap::swapper;
-use crate::tables::{Senders, Tables};
+use crate::tables::Tables;
 use crate::tunnels;
 use crate::worker::Worker;
 
@@ -52,37 +49,6 @@ pub(crate) fn gateway(file: &ChainFile, folder: &Path) -> Result<Option<Arc<Gate
     });
     let gateway = part.map(|part| tunnels::read(part, folder, None, clock::now())).transpose()?;
     Ok(gateway.map(Arc::new))
-}
-
-/// Addresses from which functions of the chain send: at the router what comes from those is not
-/// forged.
-pub(crate) fn senders(file: &ChainFile, gateway: Option<&Gateway>) -> Senders {
-    let tunnels = gateway.into_iter().flat_map(Gateway::own_addresses);
-    let of_service = |service: &Service| match service.forwarding {
-        Forwarding::Ipip { source } => Some(IpAddr::V4(source)),
-        Forwarding::Nat | Forwarding::Link => None,
-    };
-    let of_function = |function: &FunctionPart| match function {
-        FunctionPart::Balancer(part) => {
-            part.settings.services.iter().filter_map(of_service).collect()
-        }
-        FunctionPart::Tunnel(part) => part.tunnels.iter().map(|tunnel| tunnel.local).collect(),
-        _ => Vec::new(),
-    };
-    let wrapping = file.functions.iter().flat_map(of_function);
-    let all: BTreeSet<IpAddr> = tunnels.chain(taken(file)).chain(wrapping).collect();
-    Senders { all, served: answering(file) }
-}
-
-/// Addresses of services whose servers answer by themselves, in the service's name.
-fn answering(file: &ChainFile) -> BTreeSet<Ipv4Addr> {
-    let of_function = |function: &FunctionPart| match function {
-        FunctionPart::Balancer(part) => part.settings.services.clone(),
-        _ => Vec::new(),
-    };
-    let services = file.functions.iter().flat_map(of_function);
-    let answering = services.filter(|service| !matches!(service.forwarding, Forwarding::Nat));
-    answering.map(|service| *service.address.ip()).collect()
 }
 
 /// The tables of the router, if there is one.

@@ -1,6 +1,7 @@
 //! The functions of all slices, made of their parts of the file.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use calisto_nf::{Acl, Balancer, Esp, Fib, Firewall, L2, Nat, Policer, Rib, Route
 use crypto::IpsecMb;
 use plugin::{Foreign, NotLoaded};
 
+use super::senders::senders;
 use crate::error::ChainError;
 use crate::file::{
     AclPart, BalancerPart, ChainFile, EspPart, FileError, FirewallPart, FunctionPart, L2Part,
@@ -20,6 +22,7 @@ use crate::file::{
 use crate::health::Health;
 use crate::ports::Ports;
 use crate::stage::Stage;
+use crate::tables::Senders;
 
 /// What functions are made from.
 pub(crate) struct Parts<'a> {
@@ -83,7 +86,7 @@ fn stages(
             (FunctionPart::Tunnel(_), Some(Stage::Tunnel(first))) => {
                 Ok(Stage::Tunnel(Box::new(first.sharing_paths())))
             }
-            (FunctionPart::Tunnel(tunnel), _) => tunnel_of(tunnel),
+            (FunctionPart::Tunnel(tunnel), _) => tunnel_of(tunnel, file, parts),
             (FunctionPart::Own(own), _) => own_of(own, parts),
             (FunctionPart::SharedObject(object), _) => object_of(object, parts),
         }
@@ -169,9 +172,15 @@ fn nat_of(part: &NatPart, ports: &Ports) -> Result<Stage, ChainError> {
     Ok(Stage::Nat(Box::new(Nat::new(&settings))))
 }
 
-fn tunnel_of(part: &TunnelPart) -> Result<Stage, ChainError> {
+/// It lets nobody send through it in the name of other functions of the chain, but for servers of a
+/// service that answer in its name.
+fn tunnel_of(part: &TunnelPart, file: &ChainFile, parts: &Parts) -> Result<Stage, ChainError> {
     let failed = |wrong: BadTunnel| ChainError::Function { kind: "tunnel", why: wrong.to_string() };
-    Ok(Stage::Tunnel(Box::new(Tunnel::new(&part.tunnels).map_err(failed)?)))
+    let Senders { all, served } = senders(file, parts.gateway.map(Arc::as_ref));
+    let is_served = |address: &IpAddr| matches!(address, IpAddr::V4(it) if served.contains(it));
+    let made = all.into_iter().filter(|address| !is_served(address));
+    let tunnel = Tunnel::new(&part.tunnels).map_err(failed)?.refusing(made);
+    Ok(Stage::Tunnel(Box::new(tunnel)))
 }
 
 fn own_of(part: &OwnPart, parts: &Parts) -> Result<Stage, ChainError> {

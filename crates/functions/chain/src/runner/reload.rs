@@ -10,7 +10,8 @@ use calisto_nf::esp::Gateway;
 use sys::clock;
 
 use super::make::{Parts, all_stages};
-use super::{Chain, Event, launch};
+use super::senders::senders;
+use super::{Chain, Event};
 use crate::error::ChainError;
 use crate::file::{ChainFile, FunctionPart};
 use crate::filter::wanted::has;
@@ -38,7 +39,7 @@ impl Chain {
         refuse_what_stays(&self.file, file)?;
         let origins = origins(&self.file.functions, &file.functions);
         let gateway = self.next_gateway(file, folder)?;
-        let senders = launch::senders(file, gateway.as_deref());
+        let senders = senders(file, gateway.as_deref());
         let router = file.functions.iter().find_map(|function| match function {
             FunctionPart::Router(router) => Some(router),
             _ => None,
@@ -173,12 +174,15 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
     let mut is_free = vec![true; old.len()];
     let mut origins = vec![Origin::New; new.len()];
     // What is in the files that a function names may have changed.
+    let makers_stay = makers(old).eq(makers(new));
     let is_same = |one: &FunctionPart, other: &FunctionPart| {
         let names_files = matches!(
             one,
             FunctionPart::Esp(_) | FunctionPart::Own(_) | FunctionPart::SharedObject(_)
         );
-        one == other && !names_files
+        // It lets nobody send in the name of those.
+        let is_tunnel = matches!(one, FunctionPart::Tunnel(_));
+        one == other && !names_files && (makers_stay || !is_tunnel)
     };
     for wants_same in [true, false] {
         for (place, part) in new.iter().enumerate() {
@@ -196,6 +200,14 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
         }
     }
     origins
+}
+
+/// Functions that send from addresses of their own.
+fn makers(functions: &[FunctionPart]) -> impl Iterator<Item = &FunctionPart> {
+    let sends = |function: &&FunctionPart| {
+        matches!(function, FunctionPart::Nat(_) | FunctionPart::Balancer(_) | FunctionPart::Esp(_))
+    };
+    functions.iter().filter(sends)
 }
 
 #[cfg(test)]

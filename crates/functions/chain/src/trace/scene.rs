@@ -15,6 +15,7 @@ use crate::ports::{PortInterface, Ports};
 use crate::routes::file as route_file;
 use crate::routes::text::read_text;
 use crate::runner::launch;
+use crate::runner::senders::senders;
 use crate::tables::{Senders, Tables};
 
 /// What stands for the machine that the chain is to run on. Nothing said: this one, if it has the
@@ -50,7 +51,7 @@ impl Scene {
     /// rules of routing that the router does not follow, or netlink fails.
     pub(super) fn look(file: &ChainFile, folder: &Path, place: &Place) -> Result<Self, ChainError> {
         let gateway = launch::gateway(file, folder)?;
-        let senders = launch::senders(file, gateway.as_deref());
+        let senders = senders(file, gateway.as_deref());
         let router = file.functions.iter().find_map(|function| match function {
             FunctionPart::Router(router) => Some(router.clone()),
             _ => None,

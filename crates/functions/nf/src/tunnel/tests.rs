@@ -383,3 +383,23 @@ proptest! {
         pass(&mut out, &changed, Nanos::ZERO);
     }
 }
+
+#[test]
+fn nobody_behind_a_tunnel_sends_from_an_address_that_other_functions_send_from() {
+    let near = settings(Kind::Gre, None, THERE);
+    let mut into = function(&near);
+    for (packet, made) in [(ipv4(253, &[], &[7; 40]), "10.0.0.1"), (ipv6(253, &[7; 40]), "fd00::1")]
+    {
+        let (_, outer) = pass(&mut into, &packet, Nanos::ZERO);
+        for (made, is_refused) in [(made, true), ("10.0.0.2", false)] {
+            let all = ["192.0.2.200", made, "2001:db8::7"];
+            let all = all.map(|address| address.parse().expect("an address"));
+            let out = function(&turned(&near, HERE)).refusing(all.into_iter());
+            let mut other_slice = out.sharing_paths();
+            let (verdict, after) = pass(&mut other_slice, &outer, Nanos::ZERO);
+            assert_eq!(verdict == Verdict::Drop, is_refused, "{made}");
+            assert_eq!(other_slice.counts().foreign_source, u64::from(is_refused));
+            assert_eq!(after == outer, is_refused, "{made}");
+        }
+    }
+}

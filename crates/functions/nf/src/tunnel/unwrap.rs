@@ -8,6 +8,7 @@ use super::link::Link;
 use super::settings::Kind;
 use crate::esp::outer;
 use crate::esp::packet::{self, Packet};
+use crate::esp::selector::Address;
 
 /// Why a packet does not come out of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +20,14 @@ pub(super) enum Refused {
     Congestion,
 }
 
-/// Takes the packet inside out of the tunnel `link`, which is one of `links`. On an error the frame
-/// is as it was.
+/// Takes the packet inside out of the tunnel `link`, which is one of `links`, unless it says that
+/// it is from an end of ours or from one of `made`. On an error the frame is as it was.
 #[inline]
 pub(super) fn unwrap(
     frame: &mut Frame,
     outside: &Packet,
     link: &Link,
-    links: &[Link],
+    (links, made): (&[Link], &[Address]),
 ) -> Result<(), Refused> {
     let &Packet { l3, header_bytes, total_bytes, protocol, is_fragment, tos, .. } = outside;
     if is_fragment {
@@ -43,7 +44,8 @@ pub(super) fn unwrap(
     let inside = inside.ok_or(Refused::BadPayload)?;
     let is_behind = link.networks.iter().any(|network| network.contains(inside.from));
     // Behind this nobody can tell it from what a tunnel has made.
-    if !is_behind || links.iter().any(|link| link.local == inside.from) {
+    let is_made = made.binary_search(&inside.from).is_ok();
+    if !is_behind || is_made || links.iter().any(|link| link.local == inside.from) {
         return Err(Refused::ForeignSource);
     }
     let ecn = outer::ecn(tos, inside.tos).ok_or(Refused::Congestion)?;

@@ -1,5 +1,7 @@
 //! Tests of how the slices of a chain are set up.
 
+use std::net::Ipv4Addr;
+
 use base::Nanos;
 use calisto_nf::{Verdict, Verdicts};
 use shm::{Batch, FramePool, PoolConfig};
@@ -7,6 +9,7 @@ use shm::{Batch, FramePool, PoolConfig};
 use super::*;
 use crate::health::Health;
 use crate::ports::PortInterface;
+use crate::tables::Senders;
 
 const FILE: &str = r#"
 name = "two"
