@@ -25,6 +25,7 @@ pub use router::{RouterPart, Routes, Rules, WhenFull};
 pub use shared_object::SharedObjectPart;
 pub use tunnel::TunnelPart;
 
+use calisto_nf::balancer::Forwarding;
 use toml::de::DeValue;
 
 use super::FileError;
@@ -135,6 +136,7 @@ pub(crate) fn agree(
         }
         seen.push(kind);
     }
+    nobody_answers_as_nat(source, functions)?;
     match functions.last() {
         None => Ok(()),
         Some((part, _)) if may_be_last(part) => Ok(()),
@@ -147,6 +149,32 @@ pub(crate) fn agree(
             Err(source.error(Some(*line), "function.kind", says))
         }
     }
+}
+
+/// Servers that answer by themselves send in the name of their service from outside. Were that an
+/// address of a NAT too, anybody outside could send in the name of those behind it.
+fn nobody_answers_as_nat(
+    source: &Source<'_>,
+    functions: &[(FunctionPart, usize)],
+) -> Result<(), FileError> {
+    let shared = functions.iter().find_map(|(function, _)| match function {
+        FunctionPart::Nat(nat) => Some(&nat.settings.addresses),
+        _ => None,
+    });
+    for (function, line) in functions {
+        let (Some(shared), FunctionPart::Balancer(part)) = (shared, function) else { continue };
+        let services = part.settings.services.iter();
+        let mut by_themselves = services.filter(|service| service.forwarding != Forwarding::Nat);
+        if let Some(service) = by_themselves.find(|service| shared.contains(service.address.ip())) {
+            let says = format!(
+                "has {}, an address of the nat too, from which servers outside would answer: give \
+                 the service an address of its own, or forward it by \"nat\"",
+                service.address
+            );
+            return Err(source.error(Some(*line), "function.services", says));
+        }
+    }
+    Ok(())
 }
 
 /// Whether it may say by which port packets leave.

@@ -358,3 +358,29 @@ fn functions_are_in_the_hook_only_where_the_file_says_so() {
     let said = refused(&with("hook = true")).to_string();
     assert!(said.contains("`hook` is true; allowed is \"off\" or \"auto\""), "{said}");
 }
+
+#[test]
+fn an_address_of_a_nat_is_that_of_no_service_whose_servers_answer_by_themselves() {
+    let text = |address: &str, forwarding: &str| {
+        format!(
+            "name = \"c\"\n[[slice]]\nports = [\"xdp:eth1\", \"xdp:eth2\"]\n[[function]]\nkind = \"nat\"\n\
+             outside = [\"eth2\"]\naddresses = [\"192.0.2.7\", \"192.0.2.8\"]\n[[function]]\n\
+             kind = \"balancer\"\n[[function.services]]\naddress = \"{address}:80\"\n{forwarding}\n\
+             [[function.services.servers]]\naddress = \"10.0.0.1:80\"\n[[function]]\nkind = \"router\"\n"
+        )
+    };
+    let (link, nat) = ("forwarding = \"link\"", "forwarding = \"nat\"");
+    let ipip = "forwarding = \"ipip\"\nsource = \"192.0.2.1\"";
+    for (address, forwarding, is_right) in [
+        ("192.0.2.8", link, false),
+        ("192.0.2.8", ipip, false),
+        ("192.0.2.8", nat, true),
+        ("192.0.2.9", link, true),
+    ] {
+        let read = ChainFile::parse(&text(address, forwarding), "c.toml");
+        assert_eq!(read.is_ok(), is_right, "{address} {forwarding}: {read:?}");
+        if let Err(wrong) = read {
+            assert_eq!((wrong.line(), wrong.field()), (Some(8), "function.services"), "{wrong}");
+        }
+    }
+}
