@@ -50,6 +50,11 @@ impl OwnPackets {
         let mut all: Vec<String> =
             protocols.iter().map(|protocol| format!("{family} proto {protocol}")).collect();
         // The quoted header stands behind 8 bytes of ICMP, and of IPv4 has options if that has.
+        // Behind the header of options that Linux puts before what its tunnels of IPv6 carry.
+        all.extend(
+            (self.tunnels && is_ipv6)
+                .then(|| "(ip6[6]=60 and (ip6[40]=4 or ip6[40]=41 or ip6[40]=47))".to_owned()),
+        );
         all.extend(self.tunnels.then(|| {
             match is_ipv6 {
                 false => "(icmp[0]=3 and icmp[1]=4 and (icmp[17]=4 or icmp[17]=41 or icmp[17]=47))"
@@ -168,6 +173,24 @@ mod tests {
                  (ip6 and (not (dst net fe80::/10) or ip6 proto 50))"
             )
         );
+    }
+
+    #[test]
+    fn what_tunnels_of_ipv6_carry_is_taken_behind_the_options_of_linux_too() {
+        let own_packets = OwnPackets { esp: false, tunnels: true };
+        let own = ["fd00::1".parse().expect("an address")];
+        let wanted = of_router(&own, own_packets, &[]).expect("not too many");
+        let filter = port::Filter::compile(&wanted.expression).expect("tcpdump knows it");
+        let frame = |protocol: u8, next: u8| {
+            let mut packet = [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 20][..], &[0; 54]].concat();
+            (packet[8], packet[10], packet[26], packet[41]) = (protocol, 0xfd, 0xfd, 1);
+            packet[42] = next;
+            [&[2; 12][..], &packet].concat()
+        };
+        for next in [4, 41, 47] {
+            assert!(filter.matches(&frame(next, 0)) && filter.matches(&frame(60, next)));
+        }
+        assert!(!filter.matches(&frame(6, 47)) && !filter.matches(&frame(60, 6)));
     }
 
     #[test]

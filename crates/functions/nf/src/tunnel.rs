@@ -30,9 +30,9 @@
 //!   answered, unanswered. Each has a sentence in the statistics.
 //!
 //! STANDARDS
-//!   RFC 2003 (IPv4 in IPv4), RFC 4213 (IPv6 in IPv4), RFC 2473 (in IPv6), RFC 2784 and 2890 (GRE),
-//!   RFC 6040 (ECN; DSCP is copied), RFC 1191 and 8201 (path MTU), RFC 6864 (outer packets are
-//!   never fragmented, and need no identification).
+//!   RFC 2003 (IPv4 in IPv4), RFC 4213 (IPv6 in IPv4), RFC 2473 (in IPv6; its limit is read, and
+//!   not written), RFC 2784 and 2890 (GRE), RFC 6040 (ECN; DSCP is copied), RFC 1191 and 8201 (path
+//!   MTU), RFC 6864 (outer packets are never fragmented, and need no identification).
 //!
 //! LIMITS
 //!   Nothing is fragmented and nothing put together: of packets that may be fragmented, too long
@@ -42,6 +42,7 @@
 //!   host.
 
 mod gre;
+mod limit;
 mod link;
 mod mtu;
 mod settings;
@@ -154,8 +155,9 @@ impl Tunnel {
     #[inline]
     fn decide(&mut self, frame: &mut Frame, now: Nanos) -> Verdict {
         // What is malformed the router says.
-        let Found::Packet(packet) = packet::find(frame.bytes()) else { return Verdict::Next };
+        let Found::Packet(mut packet) = packet::find(frame.bytes()) else { return Verdict::Next };
         if self.links.iter().any(|link| link.local == packet.to) {
+            limit::skip(&mut packet, frame.bytes());
             if Kind::is_of_any(packet.protocol) {
                 return self.arrive(frame, &packet);
             }

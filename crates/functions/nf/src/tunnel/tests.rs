@@ -403,3 +403,45 @@ fn nobody_behind_a_tunnel_sends_from_an_address_that_other_functions_send_from()
         }
     }
 }
+
+/// The outer packet of IPv6 with a header of options, as Linux writes it by default.
+fn with_options(outer: &[u8], options: &[u8]) -> Vec<u8> {
+    let mut packet = outer.to_vec();
+    let bytes = u16::from_be_bytes([packet[LINK + 4], packet[LINK + 5]]) + options.len() as u16 + 2;
+    packet[LINK + 4..LINK + 6].copy_from_slice(&bytes.to_be_bytes());
+    let next = std::mem::replace(&mut packet[LINK + 6], 60);
+    let header = [&[next, (options.len() / 8) as u8], options].concat();
+    packet.splice(LINK + 40..LINK + 40, header);
+    packet
+}
+
+#[test]
+fn packets_come_out_from_behind_the_limit_that_linux_writes_and_from_behind_no_other_option() {
+    const LIMIT: [u8; 6] = [4, 1, 4, 1, 1, 0];
+    for (kind, key) in [(Kind::Ipip, None), (Kind::Gre, None), (Kind::Gre, Some(7))] {
+        let mut near = settings(kind, key, THERE);
+        near.local = "2001:db8::1".parse().expect("an address");
+        near.remote = "2001:db8::2".parse().expect("an address");
+        let (mut into, mut out) = (function(&near), function(&turned(&near, HERE)));
+        for packet in [ipv4(253, &[], &[7; 40]), ipv6(253, &[7; 40])] {
+            let (_, outer) = pass(&mut into, &packet, Nanos::ZERO);
+            let long = [&LIMIT[..], &[1, 6, 0, 0, 0, 0, 0, 0]].concat();
+            for options in [&LIMIT[..], &[1, 1, 0, 4, 1, 0], &[4, 1, 9, 0, 0, 0], &long] {
+                let came = with_options(&outer, options);
+                let (verdict, inside) = pass(&mut out, &came, Nanos::ZERO);
+                assert_eq!((verdict, inside), (Verdict::Next, hopped(&packet)), "{options:?}");
+            }
+            let unwrapped = out.counts().unwrapped;
+            let longest = [&LIMIT[..], &[1, 14], &[0; 14]].concat();
+            // A router alert, a length that has no room, one that is cut off, and one too long.
+            for options in
+                [&[5, 2, 0, 0, 1, 0][..], &[4, 5, 4, 1, 1, 0], &[4, 1, 4, 0, 0, 1], &longest]
+            {
+                let came = with_options(&outer, options);
+                let (verdict, after) = pass(&mut out, &came, Nanos::ZERO);
+                assert_eq!((verdict, &after), (Verdict::Next, &came), "{options:?}");
+            }
+            assert_eq!(out.counts().unwrapped, unwrapped);
+        }
+    }
+}
