@@ -4,19 +4,26 @@
 //! The measurement itself reads clocks and is elsewhere; with the same subjects every figure is
 //! about the same work.
 
+mod fresh;
+mod translated;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::{Nanos, PortId};
 use wire::build::UdpPacket;
 
+use fresh::Fresh;
+use translated::Translated;
+
 use crate::acl::{Acl, Action, Rule};
 use crate::fib::{Interface, Neighbour};
 use crate::firewall::FirewallSettings;
 use crate::l2::Link;
+use crate::nat::{Filtering, NatSettings};
 use crate::policer::{Class, PerSource, Policer};
 use crate::router::RouterSettings;
 use crate::track::{Timeouts, TrackSettings};
-use crate::{Firewall, Function, L2, NextHop, Prefix, Rib, Router, Selector};
+use crate::{Firewall, Function, L2, Nat, NextHop, Prefix, Rib, Router, Selector};
 
 /// Where packets come in.
 pub const IN: PortId = PortId(0);
@@ -63,6 +70,8 @@ pub fn subjects(frame_bytes: usize) -> Vec<Subject> {
         subject("policer, a class", Box::new(policer(None)), &four),
         subject("policer, sources", Box::new(policer(SITES)), &four),
         subject("firewall, 100,000 connections", Box::new(firewall(&four)), &four),
+        subject("firewall, new connections", Box::new(Fresh::new(forgetful_firewall())), &four),
+        subject("nat, 100,000 connections", Box::new(nat(&four)), &four),
     ]
 }
 
@@ -162,18 +171,62 @@ fn policer(per_source: Option<PerSource>) -> Policer {
 /// One that has as many connections, those of `packets` among them, none of which runs out while
 /// anybody measures.
 fn firewall(packets: &[Vec<u8>]) -> Firewall {
-    const DAYS: u32 = 20 * 86_400;
-    let timeouts = Timeouts { udp: DAYS, udp_stream: DAYS, ..Timeouts::default() };
-    let track = TrackSettings { connections: 1 << 17, timeouts, seed: 1, ..Default::default() };
-    let mut firewall = Firewall::new(&FirewallSettings {
+    let mut firewall = open_firewall(TrackSettings::default());
+    for packet in others(packets.len()).chain(packets.iter().cloned()) {
+        assert!(firewall.admits(&packet, IN, Nanos::ZERO), "there is room, and nothing denies it");
+    }
+    assert_eq!(firewall.connections(), CONNECTIONS, "they differ, and none gave way");
+    firewall
+}
+
+/// One in which what gives way is drawn from all: no source has more than others.
+fn forgetful_firewall() -> Firewall {
+    open_firewall(TrackSettings { unanswered_each: u32::MAX, ..TrackSettings::default() })
+}
+
+/// One that has as many connections, those of `packets` among them.
+fn nat(packets: &[Vec<u8>]) -> Translated {
+    let most = TrackSettings {
+        unanswered_each: u32::MAX,
+        connections_each: u32::MAX,
+        ..NatSettings::track()
+    };
+    let nat = Nat::new(&NatSettings {
+        outside: vec![OUT],
+        addresses: (1..=32).map(|last| Ipv4Addr::new(192, 0, 2, last)).collect(),
+        inside: vec![Prefix::of(Ipv4Addr::new(8, 0, 0, 0).into(), 5)],
+        filtering: Filtering::default(),
+        ports_each: 64_512,
+        track: tracking(most),
+    });
+    let all: Vec<Vec<u8>> = others(packets.len()).chain(packets.iter().cloned()).collect();
+    let translated = Translated::new(nat, [IN, OUT], &all);
+    assert_eq!(translated.connections(), CONNECTIONS, "they differ, and none gave way");
+    translated
+}
+
+/// One that permits everything.
+fn open_firewall(track: TrackSettings) -> Firewall {
+    Firewall::new(&FirewallSettings {
         rules: Vec::new(),
         default: Action::Permit,
         not_ip: Action::Permit,
         zones: Vec::new(),
-        track,
+        track: tracking(track),
     })
-    .expect("no rules at all make sense");
-    let others = (packets.len()..CONNECTIONS).map(|n| {
+    .expect("no rules at all make sense")
+}
+
+/// None of its connections runs out while anybody measures.
+fn tracking(track: TrackSettings) -> TrackSettings {
+    const DAYS: u32 = 20 * 86_400;
+    let timeouts = Timeouts { udp: DAYS, udp_stream: DAYS, ..track.timeouts };
+    TrackSettings { connections: 1 << 17, timeouts, seed: 1, ..track }
+}
+
+/// First packets of as many connections as are missing beside those.
+fn others(there: usize) -> impl Iterator<Item = Vec<u8>> {
+    (there..CONNECTIONS).map(|n| {
         let end = |network: u32, n: usize| {
             SocketAddr::new(Ipv4Addr::from_bits(network | n as u32 >> 8).into(), n as u16 | 1024)
         };
@@ -188,12 +241,7 @@ fn firewall(packets: &[Vec<u8>]) -> Firewall {
         };
         packet.write(&mut frame).expect("a buffer of the packet's length");
         frame
-    });
-    for packet in others.chain(packets.iter().cloned()) {
-        assert!(firewall.admits(&packet, IN, Nanos::ZERO), "there is room, and nothing denies it");
-    }
-    assert_eq!(firewall.connections(), CONNECTIONS, "they differ, and none gave way");
-    firewall
+    })
 }
 
 #[cfg(test)]
@@ -224,5 +272,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn each_packet_to_a_fresh_firewall_begins_a_connection() {
+        let (mut frames, mut fresh) = (Frames::new(), Fresh::new(forgetful_firewall()));
+        let packet = &packets(64, false)[0];
+        let mut batch = frames.batch(&[&packet[..]; 3]);
+        for _ in 0..100 {
+            let mut verdicts = Verdicts::new();
+            fresh.process(&mut batch, &mut verdicts, Nanos::ZERO);
+            assert_eq!(verdicts.of(3), [Verdict::Next; 3]);
+        }
+        assert_eq!(fresh.connections(), 300);
+        frames.give(batch);
     }
 }

@@ -45,22 +45,30 @@ pub(super) fn cycles(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> 
             samples.iter().map(|spent| of(spent, rate)).collect()
         };
         let name = &work.name;
-        report.figure(Figure::new(
-            format!("{name}: per packet"),
-            "cycles (tsc)",
-            &column(|spent, _| spent.cycles()),
-        ))?;
-        report.figure(Figure::new(
-            format!("{name}: one core"),
-            "Mpps",
-            &column(|spent, rate| spent.mpps(rate)),
-        ))?;
+        let [cycles, rate_wanted] = targets(name);
+        let own = column(|spent, _| spent.cycles());
+        let figure = Figure::new(format!("{name}: per packet"), "cycles (tsc)", &own);
+        report.figure(cycles.map_or(figure.clone(), |target| figure.target(target)))?;
+        let rates = column(|spent, rate| spent.mpps(rate));
+        let figure = Figure::new(format!("{name}: one core"), "Mpps", &rates);
+        report.figure(rate_wanted.map_or(figure.clone(), |target| figure.target(target)))?;
         let left_out = column(|spent, _| {
             100.0 * spent.turns_left_out as f64 / (spent.turns + spent.turns_left_out).max(1) as f64
         });
         report.figure(Figure::new(format!("{name}: turns left out"), "%", &left_out))?;
     }
     Ok(())
+}
+
+/// What is wanted of a function: cycles of a packet, and millions of packets a second.
+fn targets(name: &str) -> [Option<Target>; 2] {
+    match name.split_once(", 64 B").map_or(name, |(function, _)| function) {
+        "firewall, 100,000 connections" => [Some(Target::AtMost(60.0)), None],
+        "nat, 100,000 connections" => [Some(Target::AtMost(110.0)), None],
+        // Each of its packets begins one.
+        "firewall, new connections" => [None, Some(Target::AtLeast(1.0))],
+        _ => [None, None],
+    }
 }
 
 /// `calisto bench slice --case cores`.

@@ -37,6 +37,14 @@ fn every_function_has_its_cycles_and_what_several_cores_do_of_it() {
         assert!(figure["ratio"].as_f64() > Some(0.0), "{figure}");
         assert!(figure["target"].is_string(), "{figure}");
     }
+    for (function, unit) in [
+        ("firewall, 100,000 connections", "per packet"),
+        ("nat, 100,000 connections", "per packet"),
+        ("firewall, new connections", "one core"),
+    ] {
+        let figure = find(&cycles, &format!("{function}, 64 B: {unit}"));
+        assert!(figure["target"].is_string(), "{figure}");
+    }
     // Without a table of routes, or without the library, there is a line that says so.
     for kind in ["router, 64 B", "esp, 1408 B"] {
         for figures in [&cycles, &cores] {
