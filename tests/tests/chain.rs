@@ -5,7 +5,7 @@ use std::process::Command;
 
 use chain::figures::Figures;
 use rustix::process::Signal;
-use whole::{Host, Line, NfRun, Program, Transfer, binary, run, wait_for};
+use whole::{Frames, Host, Line, NfRun, Program, Transfer, binary, four, run, wait_for};
 
 const BRIDGE: &str = "[[slice]]\nports = [\"xdp:west\", \"xdp:east\"]\n[[function]]\nkind = \"l2\"\nlinks = [[\"west\", \"east\"]]\n";
 const ROUTER: &str = "[[slice]]\nports = [\"xdp:west\", \"xdp:east\"]\n";
@@ -379,4 +379,32 @@ fn a_reload_whose_rules_make_no_filter_changes_nothing_and_the_chain_goes_on() {
     let file = format!("name = \"edge\"\n{}", text(1));
     let file = chain::file::ChainFile::parse(&file, "edge.toml").expect("it is right");
     middle.enter(|| chain::check_here(&file)).expect("what runs is no reason to refuse it");
+}
+
+#[test]
+fn copies_of_what_is_chosen_come_to_whoever_listens_and_the_packets_arrive_as_ever() {
+    let line = Line::new(3, 1500);
+    line.host(0).default_route(0, 2, "east");
+    line.host(2).default_route(1, 1, "west");
+    let [west, middle, east] = [0, 1, 2].map(|number| line.host(number));
+    let chain = NfRun::start(
+        middle,
+        "[[slice]]\nports = [\"xdp:west\", \"xdp:east\"]\n[[function]]\nkind = \"mirror\"\nto = \"west\"\n\
+         protocol = \"tcp\"\n[[function]]\nkind = \"router\"\n",
+        &[],
+    );
+    let came_to = middle.enter(|| sys::interface::by_name("east")).expect("it is there").mac;
+    let mut wire = Frames::new(west, "east");
+    Transfer::start(east, west, four(0, 1), 1 << 20).finish();
+    let copies: Vec<Vec<u8>> =
+        wire.come().into_iter().filter(|frame| frame[..6] == came_to).collect();
+    // As they came to the middle: with all of their hops.
+    assert!(copies.len() > 50, "{} copies", copies.len());
+    assert!(copies.iter().all(|copy| copy[12..14] == [8, 0] && copy[23] == 6 && copy[22] == 64));
+    let mirrored = chain.count("mirror", "mirrored");
+    assert!(
+        mirrored > 700 && chain.count("router", "forwarded") > mirrored,
+        "{:?}",
+        chain.figures()
+    );
 }

@@ -15,8 +15,8 @@ mod tests;
 pub use error::FileError;
 pub use function::{
     AclPart, BalancerPart, Check, EspPart, FirewallPart, FunctionPart, Given, Kinds, L2Part,
-    LinkPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, Routes, Rules, SharedObjectPart,
-    TunnelPart, WhenFull,
+    LinkPart, MirrorPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, Routes, Rules,
+    SharedObjectPart, TunnelPart, WhenFull,
 };
 pub use slice::SlicePart;
 

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use base::{Nanos, PortId};
 use calisto_nf::router::Wanted;
 use calisto_nf::{
-    Acl, Balancer, Esp, FibChange, Firewall, Function, L2, Nat, Own, Policer, Router, Tunnel,
-    Verdicts,
+    Acl, Balancer, Esp, FibChange, Firewall, Function, L2, Mirror, Nat, Own, Policer, Router,
+    Tunnel, Verdicts,
 };
 use crypto::IpsecMb;
 use shm::{Batch, Frame};
@@ -26,6 +26,7 @@ pub(crate) enum Stage {
     Nat(Box<Nat>),
     Balancer(Box<Balancer>),
     Tunnel(Box<Tunnel>),
+    Mirror(Box<Mirror>),
     Own(Box<dyn Own>),
 }
 
@@ -41,6 +42,7 @@ impl Stage {
             Self::Nat(nat) => &**nat,
             Self::Balancer(balancer) => &**balancer,
             Self::Tunnel(tunnel) => &**tunnel,
+            Self::Mirror(mirror) => &**mirror,
             Self::Own(own) => &**own,
         }
     }
@@ -62,6 +64,7 @@ impl Stage {
             (Self::Nat(new), Self::Nat(old)) => new.take_over(old),
             (Self::Balancer(new), Self::Balancer(old)) => new.take_over(old),
             (Self::Tunnel(new), Self::Tunnel(old)) => new.take_over(old),
+            (Self::Mirror(new), Self::Mirror(old)) => new.take_over(old),
             (Self::Own(new), Self::Own(old)) => new.take_over(&mut **old as &mut dyn Any),
             // Named one by one, so that a new kind cannot be forgotten above.
             (
@@ -74,6 +77,7 @@ impl Stage {
                 | Self::Nat(_)
                 | Self::Balancer(_)
                 | Self::Tunnel(_)
+                | Self::Mirror(_)
                 | Self::Own(_),
                 _,
             ) => {}
@@ -102,6 +106,7 @@ impl Stage {
             Self::Nat(nat) => nat.process(batch, verdicts, now),
             Self::Balancer(balancer) => balancer.process(batch, verdicts, now),
             Self::Tunnel(tunnel) => tunnel.process(batch, verdicts, now),
+            Self::Mirror(mirror) => mirror.process(batch, verdicts, now),
             Self::Own(own) => own.process(batch, verdicts, now),
         }
     }
@@ -112,9 +117,12 @@ impl Stage {
         match self {
             Self::Esp(_) | Self::Nat(_) | Self::Balancer(_) | Self::Tunnel(_) => true,
             Self::Own(own) => own.makes_packets(),
-            Self::Router(_) | Self::Acl(_) | Self::Policer(_) | Self::L2(_) | Self::Firewall(_) => {
-                false
-            }
+            Self::Router(_)
+            | Self::Acl(_)
+            | Self::Policer(_)
+            | Self::L2(_)
+            | Self::Firewall(_)
+            | Self::Mirror(_) => false,
         }
     }
 
@@ -168,6 +176,23 @@ impl Stage {
     ) {
         if let Self::Router(router) = self {
             router.release(batch, now, take);
+        }
+    }
+
+    /// Appends copies that it has made to `batch`, each with the port by which it is to leave;
+    /// whether there may be some.
+    #[inline]
+    pub(crate) fn release_copies(
+        &mut self,
+        batch: &mut Batch,
+        take: &mut dyn FnMut() -> Option<Frame>,
+    ) -> bool {
+        match self {
+            Self::Mirror(mirror) if mirror.is_due() => {
+                mirror.release(batch, take);
+                true
+            }
+            _ => false,
         }
     }
 }

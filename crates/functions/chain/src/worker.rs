@@ -123,7 +123,20 @@ impl<P: Port> Worker<P> {
         walk(&mut self.stages, from, batch, verdicts, now, |_, _, _, _, _| {});
         self.carry_out(batch, verdicts);
         self.write(batch, now);
+        self.write_copies(batch, now);
         self.pass_wanted_on();
+    }
+
+    /// Writes what functions have copied, once the packets themselves have left. `batch` is empty,
+    /// before and after.
+    #[inline]
+    fn write_copies(&mut self, batch: &mut Batch, now: Nanos) {
+        for place in 0..self.stages.len() {
+            let Self { stages, slice, .. } = self;
+            if stages[place].release_copies(batch, &mut || slice.take()) {
+                self.write(batch, now);
+            }
+        }
     }
 
     /// Writes the verdicts where the slice reads them.

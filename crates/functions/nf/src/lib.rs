@@ -30,6 +30,8 @@ mod icmp;
 pub mod l2;
 /// The manual pages of the functions.
 pub mod manual;
+/// Sending copies of packets out by another port.
+pub mod mirror;
 /// Translating addresses inside into a few outside.
 pub mod nat;
 mod own;
@@ -60,6 +62,7 @@ pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use firewall::Firewall;
 pub use function::{EachNamed, Function};
 pub use l2::L2;
+pub use mirror::Mirror;
 pub use nat::Nat;
 pub use own::Own;
 pub use policer::Policer;

@@ -11,6 +11,7 @@ const FILES: &[(&str, &str)] = &[
     ("nat", include_str!("nat.rs")),
     ("firewall", include_str!("firewall.rs")),
     ("tunnel", include_str!("tunnel.rs")),
+    ("mirror", include_str!("mirror.rs")),
     ("shared-object", include_str!("../../plugin/src/foreign.rs")),
 ];
 

@@ -5,6 +5,7 @@ mod balancer;
 mod esp;
 mod firewall;
 mod l2;
+mod mirror;
 mod nat;
 mod own;
 mod policer;
@@ -18,6 +19,7 @@ pub use balancer::{BalancerPart, Check};
 pub use esp::EspPart;
 pub use firewall::FirewallPart;
 pub use l2::{L2Part, LinkPart};
+pub use mirror::MirrorPart;
 pub use nat::NatPart;
 pub use own::{Given, Kinds, NotMade, OwnPart};
 pub use policer::PolicerPart;
@@ -78,6 +80,8 @@ kinds! {
     "balancer" Balancer(BalancerPart) balancer::read,
     /// Carries packets inside others.
     "tunnel" Tunnel(TunnelPart) tunnel::read,
+    /// Sends copies out.
+    "mirror" Mirror(MirrorPart) mirror::read,
     /// Does what a shared object does.
     "shared-object" SharedObject(SharedObjectPart) shared_object::read,
 }
@@ -130,6 +134,9 @@ pub(crate) fn agree(
         }
         if let FunctionPart::Tunnel(_) = function {
             tunnel::agree(source, *line, has_router)?;
+        }
+        if let FunctionPart::Mirror(mirror) = function {
+            mirror::agree(source, *line, slice, mirror)?;
         }
         if let FunctionPart::Balancer(balancer) = function {
             balancer::agree(source, *line, slices.len(), balancer)?;

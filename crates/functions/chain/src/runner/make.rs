@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use calisto_nf::esp::Gateway;
 use calisto_nf::l2::Link;
+use calisto_nf::mirror::MirrorSettings;
 use calisto_nf::router::RouterSettings;
 use calisto_nf::tunnel::BadTunnel;
-use calisto_nf::{Acl, Balancer, Esp, Fib, Firewall, L2, Nat, Policer, Rib, Router, Tunnel};
+use calisto_nf::{
+    Acl, Balancer, Esp, Fib, Firewall, L2, Mirror, Nat, Policer, Rib, Router, Tunnel,
+};
 use crypto::IpsecMb;
 use plugin::{Foreign, NotLoaded};
 
@@ -17,7 +20,8 @@ use super::senders::senders;
 use crate::error::ChainError;
 use crate::file::{
     AclPart, BalancerPart, ChainFile, EspPart, FileError, FirewallPart, FunctionPart, L2Part,
-    LinkPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, SharedObjectPart, TunnelPart,
+    LinkPart, MirrorPart, NatPart, NotMade, OwnPart, PolicerPart, RouterPart, SharedObjectPart,
+    TunnelPart,
 };
 use crate::health::Health;
 use crate::ports::Ports;
@@ -87,6 +91,7 @@ fn stages(
                 Ok(Stage::Tunnel(Box::new(first.sharing_paths())))
             }
             (FunctionPart::Tunnel(tunnel), _) => tunnel_of(tunnel, file, parts),
+            (FunctionPart::Mirror(mirror), _) => mirror_of(mirror, parts.ports),
             (FunctionPart::Own(own), _) => own_of(own, parts),
             (FunctionPart::SharedObject(object), _) => object_of(object, parts),
         }
@@ -190,6 +195,15 @@ fn own_of(part: &OwnPart, parts: &Parts) -> Result<Stage, ChainError> {
         Err(why) => ChainError::Function { kind: part.kind(), why: why.to_string() },
     };
     made.map(Stage::Own).map_err(failed)
+}
+
+fn mirror_of(part: &MirrorPart, ports: &Ports) -> Result<Stage, ChainError> {
+    let failed = |why: String| ChainError::Function { kind: "mirror", why };
+    let to = ports.named(&part.to).ok_or_else(|| failed(format!("{} is no port", part.to)))?;
+    let &MirrorPart { to: _, every, bytes, selector } = part;
+    let seed = u64::from_ne_bytes(sys::random::bytes()?);
+    let mirror = Mirror::new(&MirrorSettings { to, every, bytes, selector, seed });
+    Ok(Stage::Mirror(Box::new(mirror.map_err(|wrong| failed(wrong.to_string()))?)))
 }
 
 fn object_of(part: &SharedObjectPart, parts: &Parts) -> Result<Stage, ChainError> {
