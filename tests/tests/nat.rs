@@ -1,7 +1,10 @@
 //! NAT44 between two hosts of Linux, with the programs that people run, over wires as they are by
 //! default: the kernels leave checksums open.
 
+use std::fs::Permissions;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sys::ethtool::{self, Offload};
@@ -181,4 +184,87 @@ fn floods_from_inside_and_outside_end_no_connection_and_keep_nobody_from_the_nex
     transfer.finish();
     wait_until_fetched(west, four(1, 2));
     assert!(chain.count("nat", "connections") <= 512);
+}
+
+/// What `program` with these words prints on `host`, once it succeeds.
+fn answer(host: &Host, program: &str, words: &[&str]) -> String {
+    wait_for("an answer", || {
+        let (status, out, said) = run(host.command(program).args(words));
+        let is_there = status.success() && !out.is_empty();
+        is_there.then_some(out).ok_or(said)
+    })
+}
+
+/// Files that an FTP server hands out, and its settings; gone with this value.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(content: &[u8]) -> Self {
+        let folder = std::env::temp_dir().join(format!("calisto-ftp-{}", std::process::id()));
+        let root = folder.join("root");
+        std::fs::create_dir_all(&root).expect("the temporary folder is ours");
+        for folder in [&folder, &root] {
+            let open = Permissions::from_mode(0o755);
+            std::fs::set_permissions(folder, open).expect("it is ours");
+        }
+        std::fs::write(root.join("file"), content).expect("the folder is ours");
+        let root = root.display();
+        let settings = format!(
+            "listen=YES\nlisten_port=2121\nbackground=NO\nanonymous_enable=YES\nlocal_enable=NO\n\
+             no_anon_password=YES\nseccomp_sandbox=NO\nanon_root={root}\nsecure_chroot_dir={root}\n"
+        );
+        std::fs::write(folder.join("settings"), settings).expect("the folder is ours");
+        Self(folder)
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn dns_passive_ftp_and_iperf3_both_ways_go_out_by_a_nat() {
+    install(&[
+        "curl=curl",
+        "dig=bind9-dnsutils",
+        "dnsmasq=dnsmasq-base",
+        "iperf3=iperf3",
+        "vsftpd=vsftpd",
+    ]);
+    let line = two_links();
+    let [west, middle, east] = [0, 1, 2].map(|number| line.host(number));
+    let chain = NfRun::start(middle, &nat(""), &[]);
+    let there = four(1, 2).to_string();
+
+    let mut names = east.command("dnsmasq");
+    names.args(["--no-daemon", "--no-resolv", "--no-hosts", "--conf-file=/dev/null"]);
+    names.args(["--user=root", "--pid-file=", "--address=/calisto.test/192.0.2.77"]);
+    let _names = Program::spawn(&mut names);
+    let at = format!("@{there}");
+    for protocol in ["+notcp", "+tcp"] {
+        let words = [&at, protocol, "+short", "+tries=1", "+time=2", "calisto.test"];
+        assert_eq!(answer(west, "dig", &words).trim(), "192.0.2.77", "{protocol}");
+    }
+
+    let text = "what a server of files has\n".repeat(20_000);
+    let files = Files::new(text.as_bytes());
+    let _server = Program::spawn(east.command("vsftpd").arg(files.0.join("settings")));
+    let url = format!("ftp://{there}:2121/file");
+    for passive in ["--ftp-skip-pasv-ip", "--disable-epsv"] {
+        let words = ["--silent", "--fail", "--max-time", "10", "--noproxy", "*", passive, &url];
+        assert!(answer(west, "curl", &words) == text, "{passive}");
+    }
+
+    let _server = Program::spawn(east.command("iperf3").args(["-s", "-p", "5211"]));
+    for way in [&[][..], &["-R"], &["-u", "-b", "20M"]] {
+        let mut words = vec!["-c", &there, "-p", "5211", "-n", "2M", "-J"];
+        words.extend(way);
+        let out = answer(west, "iperf3", &words);
+        assert!(!out.contains("\"error\""), "{way:?}: {out}");
+    }
+    for counter in ["invalid_tcp", "invalid_window", "invalid_fragment", "unreadable"] {
+        assert_eq!(chain.count("nat", counter), 0, "{counter}: {:?}", chain.figures());
+    }
 }
