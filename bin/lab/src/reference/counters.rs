@@ -4,6 +4,7 @@ use calisto_nf::acl::AclCounters;
 use calisto_nf::balancer::BalancerCounters;
 use calisto_nf::esp::EspCounters;
 use calisto_nf::firewall::FirewallCounters;
+use calisto_nf::mirror::MirrorCounters;
 use calisto_nf::nat::NatCounters;
 use calisto_nf::policer::PolicerCounters;
 use calisto_nf::router::RouterCounters;
@@ -76,6 +77,10 @@ fn counters() {
     add("Function `balancer`", "", &std::mem::take(&mut rows));
     TunnelCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `tunnel`", "", &std::mem::take(&mut rows));
+    MirrorCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `mirror`", "", &std::mem::take(&mut rows));
+    let help = "Packets of which the object said what makes no sense, dropped.";
+    add("Function `shared-object`", "Beside those that it has itself.", &[("misbehaved", help)]);
     EspCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `esp`", "", &rows);
     for kind in calisto_nf::manual::kinds() {
