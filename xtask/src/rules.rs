@@ -114,7 +114,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         "lab/bench",
         &[
             "base", "sched", "wire", "policy", "attach", "client", "datapath", "shm", "sys",
-            "port", "testbed", "load", "tcp", "slice", "nf", "crypto", "sim", "netsim",
+            "port", "testbed", "load", "tcp", "slice", "nf", "chain", "crypto", "sim", "netsim",
         ],
         Worldly,
         Forbidden,

@@ -81,6 +81,11 @@ enum Which {
         calisto bench slice --case router esp cycles cores -j\n      four cases, which need no root, one object a line\n  \
         calisto bench slice --case forward overload\n      between namespaces (root), some 6 minutes")]
     Slice(Args<crate::slice::Slice>),
+    /// What chains forward in the XDP hook, and what the kernel and the shortest programs do there.
+    #[command(after_help = "Examples:\n  \
+        calisto bench hook --quick\n      whether it works here, in short (root)\n  \
+        calisto bench hook -j\n      between namespaces, one object a line")]
+    Hook(Args<crate::slice::Hook>),
     /// How fast the simulator is.
     #[command(after_help = "Examples:\n  \
         calisto bench sim --quick\n      whether it works here, in short\n  \
@@ -119,6 +124,7 @@ impl Command {
             Which::Sockets(args) => args.run(json, out),
             Which::Outlive(args) => args.run(json, out),
             Which::Slice(args) => args.run(json, out),
+            Which::Hook(args) => args.run(json, out),
             Which::Sim(args) => args.run(json, out),
             Which::Load(args) => args.run(json, out),
             Which::Helper(helper) => helper.run(out),

@@ -15,6 +15,8 @@ mod forward;
 mod forwarder;
 mod functions;
 mod generator;
+mod hook;
+mod hooked;
 mod in_process;
 mod memory;
 mod overload;
@@ -31,6 +33,8 @@ use std::path::PathBuf;
 
 use crate::cases::{Bench, Case, Plan};
 use crate::error::Error;
+
+pub(crate) use hook::Hook;
 
 /// Options that `calisto bench slice` alone has.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::functions::{bridge, router};
+use super::hooked::Hooked;
 use super::in_process::{InProcess, Stop, packet_rings, slice_of};
 use super::tools::Tools;
 use super::wires::{IN, OUT, Wires};
@@ -31,8 +32,14 @@ pub(super) enum Forwarder {
     Pcap,
     /// recvmmsg(2) and sendmmsg(2).
     Mmsg,
+    /// A chain whose router runs in the XDP hook.
+    Hook,
+    /// The same behind an acl, whose last rule each packet meets.
+    HookAcl,
     /// A program in the kernel that redirects.
     XdpRedirect,
+    /// One that asks the kernel's tables where to.
+    XdpRoute,
     /// The kernel's routing.
     Kernel,
 }
@@ -51,8 +58,15 @@ impl Forwarder {
         Self::Kernel,
     ];
 
+    /// What runs in the hook, and what it is held against.
+    pub(super) const IN_HOOK: [Self; 5] =
+        [Self::Hook, Self::HookAcl, Self::XdpRoute, Self::XdpRedirect, Self::Kernel];
+
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::Hook => "hook, router",
+            Self::HookAcl => "hook, acl of 16 rules and router",
+            Self::XdpRoute => "XDP bpf_fib_lookup",
             Self::Bridge => "slice, l2",
             Self::Router => "slice, router",
             Self::PacketRings => "TPACKET_V3",
@@ -67,12 +81,17 @@ impl Forwarder {
 
     /// Whether packets lose a hop in it.
     pub(super) fn routes(self) -> bool {
-        matches!(self, Self::Kernel | Self::Router)
+        self.asks_kernel() || self == Self::Router
     }
 
-    /// Whether it is a slice.
+    /// Whether the kernel has to forward for it: it does, or its tables are asked.
+    pub(super) fn asks_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::Hook | Self::HookAcl | Self::XdpRoute)
+    }
+
+    /// Whether it is ours.
     pub(super) fn is_ours(self) -> bool {
-        matches!(self, Self::Bridge | Self::Router)
+        matches!(self, Self::Bridge | Self::Router | Self::Hook | Self::HookAcl)
     }
 
     /// Starts it; whether packets come through is to be seen at the sink.
@@ -93,7 +112,13 @@ impl Forwarder {
             Self::TestpmdPacket => testpmd(wires, cpus, "net_af_packet"),
             Self::Pcap => program(&tools.pcap_forward, &[]),
             Self::Mmsg => program(&tools.mmsg_forward, &[]),
+            Self::Hook | Self::HookAcl => {
+                let has_rules = self == Self::HookAcl;
+                let chain = Hooked::start(wires.inner().namespace(), cpus.server, has_rules);
+                chain.map(Started::Hooked)
+            }
             Self::XdpRedirect => program(&tools.xdp, &["redirect"]),
+            Self::XdpRoute => program(&tools.xdp, &["route"]),
             Self::Kernel => Ok(Started::Kernel),
         }
     }
@@ -122,6 +147,7 @@ pub(super) enum Started {
     Kernel,
     Program(Running),
     Loop(InProcess),
+    Hooked(Hooked),
 }
 
 impl Started {
@@ -131,6 +157,7 @@ impl Started {
             Self::Kernel => Ok(()),
             Self::Program(running) => running.unless_ended(),
             Self::Loop(thread) => thread.unless_ended(),
+            Self::Hooked(chain) => chain.unless_ended(),
         }
     }
 
@@ -138,7 +165,7 @@ impl Started {
     pub(super) fn said(&self) -> String {
         match self {
             Self::Program(running) => running.said(),
-            Self::Kernel | Self::Loop(_) => "nothing".to_owned(),
+            Self::Kernel | Self::Loop(_) | Self::Hooked(_) => "nothing".to_owned(),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Rig {
         let Self { cpus, tools, sink, wires } = self;
         let to_router = forwarder.routes();
         wires.restore()?;
-        wires.let_kernel_forward(forwarder == Forwarder::Kernel)?;
+        wires.let_kernel_forward(forwarder.asks_kernel())?;
         let mut started = forwarder.start(tools, wires, *cpus)?;
         let mut generator = Generator::start(tools, wires, cpus.client, traffic, to_router)?;
         let began = now();

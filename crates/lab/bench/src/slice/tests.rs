@@ -99,3 +99,13 @@ fn more_cores_than_there_are_is_a_line_that_says_so() {
     let note = find(&figures, "not measured")["note"].to_string();
     assert!(note.contains(&format!("there are {cpus}")), "{note}");
 }
+
+#[test]
+fn packets_come_through_the_hook_and_through_what_it_is_held_against() {
+    needs_root();
+    needs_two_cpus();
+    let figures = printed::of_case(Hook {}, "forward");
+    for forwarder in forwarder::Forwarder::IN_HOOK {
+        assert!(value(&figures, forwarder.name()) > 0.0, "{figures:?}");
+    }
+}

@@ -3,13 +3,15 @@
  *     xdp send INTERFACE TO_MAC FROM_MAC SOURCE DESTINATION/BITS BYTES RATE MILLISECONDS
  *     xdp drop INTERFACE
  *     xdp redirect FROM TO MILLISECONDS
+ *     xdp route FROM TO MILLISECONDS
  *
  * `send` lets the kernel run frames of BYTES out of INTERFACE: UDP of 1024 flows to random addresses
  * of DESTINATION/BITS, RATE a second (0: as fast as it goes). After MILLISECONDS, or at SIGTERM, it
  * prints "sent PACKETS NANOSECONDS".
  * `drop` takes everything that comes in and counts those frames: for every line "MILLISECONDS" it
  * prints "PACKETS ROUTED NANOSECONDS", ROUTED those that have lost one of their 64 hops; it ends
- * with its input. `redirect` hands every frame on. All print "ready" first.
+ * with its input. `redirect` hands every frame on; `route` where the kernel's tables say, with a hop
+ * less, and is the shortest program that does. All print "ready" first.
  *
  * Each program is a few instructions of BPF, written here: no compiler for BPF is needed. What is
  * attached goes with the process, whatever way that ends. */
@@ -419,6 +421,72 @@ static int redirect_frames(char **words)
 	return 0;
 }
 
+/* Where something of what the kernel is asked is: at the start of the stack. */
+#define ASKED(field) ((int)offsetof(struct bpf_fib_lookup, field) - (int)sizeof(struct bpf_fib_lookup))
+
+static int route_frames(char **words)
+{
+	enum { ASKED_BYTES = sizeof(struct bpf_fib_lookup) };
+	length = 0;
+	MOV(BPF_REG_6, BPF_REG_1);
+	int short_one = put_frame_of(34);
+	LOAD(BPF_H, BPF_REG_2, BPF_REG_7, 12);
+	int no_ipv4 = JUMP_IMM(BPF_JNE, BPF_REG_2, htons(0x0800));
+	LOAD(BPF_B, BPF_REG_2, BPF_REG_7, 14);
+	int options = JUMP_IMM(BPF_JNE, BPF_REG_2, 0x45);
+	LOAD(BPF_B, BPF_REG_2, BPF_REG_7, TTL_AT);
+	int last_hop = JUMP_IMM(BPF_JLE, BPF_REG_2, 1);
+	for (int at = -ASKED_BYTES; at < 0; at += 8)
+		STORE_IMM(BPF_DW, BPF_REG_10, at, 0);
+	STORE_IMM(BPF_B, BPF_REG_10, ASKED(family), AF_INET);
+	LOAD(BPF_H, BPF_REG_2, BPF_REG_7, 16);
+	put(BPF_ALU | BPF_END | BPF_TO_BE, BPF_REG_2, 0, 0, 16);
+	STORE(BPF_H, BPF_REG_10, BPF_REG_2, ASKED(tot_len));
+	LOAD(BPF_W, BPF_REG_2, BPF_REG_7, 26);
+	STORE(BPF_W, BPF_REG_10, BPF_REG_2, ASKED(ipv4_src));
+	LOAD(BPF_W, BPF_REG_2, BPF_REG_7, DESTINATION_AT);
+	STORE(BPF_W, BPF_REG_10, BPF_REG_2, ASKED(ipv4_dst));
+	LOAD(BPF_W, BPF_REG_2, BPF_REG_6, offsetof(struct xdp_md, ingress_ifindex));
+	STORE(BPF_W, BPF_REG_10, BPF_REG_2, ASKED(ifindex));
+	MOV(BPF_REG_1, BPF_REG_6);
+	MOV(BPF_REG_2, BPF_REG_10);
+	ALU_IMM(BPF_ADD, BPF_REG_2, -ASKED_BYTES);
+	MOV_IMM(BPF_REG_3, ASKED_BYTES);
+	MOV_IMM(BPF_REG_4, 0);
+	CALL(BPF_FUNC_fib_lookup);
+	int no_route = JUMP_IMM(BPF_JNE, BPF_REG_0, 0);
+	/* One hop less is one more in the first byte of the checksum. */
+	LOAD(BPF_H, BPF_REG_2, BPF_REG_7, CHECKSUM_AT);
+	ALU_IMM(BPF_ADD, BPF_REG_2, htons(0x0100));
+	MOV(BPF_REG_3, BPF_REG_2);
+	ALU_IMM(BPF_RSH, BPF_REG_3, 16);
+	ALU(BPF_ADD, BPF_REG_2, BPF_REG_3);
+	STORE(BPF_H, BPF_REG_7, BPF_REG_2, CHECKSUM_AT);
+	LOAD(BPF_B, BPF_REG_2, BPF_REG_7, TTL_AT);
+	ALU_IMM(BPF_SUB, BPF_REG_2, 1);
+	STORE(BPF_B, BPF_REG_7, BPF_REG_2, TTL_AT);
+	for (int at = 0; at < 6; at += 2) {
+		LOAD(BPF_H, BPF_REG_2, BPF_REG_10, ASKED(dmac) + at);
+		STORE(BPF_H, BPF_REG_7, BPF_REG_2, at);
+		LOAD(BPF_H, BPF_REG_2, BPF_REG_10, ASKED(smac) + at);
+		STORE(BPF_H, BPF_REG_7, BPF_REG_2, 6 + at);
+	}
+	LOAD(BPF_W, BPF_REG_1, BPF_REG_10, ASKED(ifindex));
+	MOV_IMM(BPF_REG_2, 0);
+	CALL(BPF_FUNC_redirect);
+	EXIT();
+	land(short_one);
+	land(no_ipv4);
+	land(options);
+	land(last_hop);
+	land(no_route);
+	MOV_IMM(BPF_REG_0, XDP_PASS);
+	EXIT();
+	attach(load(), words[0]);
+	poll(NULL, 0, atoi(words[2]));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
@@ -428,6 +496,8 @@ int main(int argc, char **argv)
 		return drop_frames(argv + 2);
 	if (strcmp(verb, "redirect") == 0 && argc == 5)
 		return redirect_frames(argv + 2);
-	fprintf(stderr, "usage: xdp send|drop|redirect ...\n");
+	if (strcmp(verb, "route") == 0 && argc == 5)
+		return route_frames(argv + 2);
+	fprintf(stderr, "usage: xdp send|drop|redirect|route ...\n");
 	return 2;
 }
