@@ -98,9 +98,10 @@ impl Post {
         self.waiting.push_back(event);
     }
 
-    /// How many questions may still be said, and how many may be where nothing waits. Whoever asks can ask again, and strangers can have
-    /// many asked: they wait for room in the ring no more than once its length. All else that is
-    /// said is of sockets, of which there are so many and no more.
+    /// How many questions may still be said, and how many may be where nothing waits. Whoever asks
+    /// can ask again, and strangers can have many asked: they wait for room in the ring no more
+    /// than once its length. All else that is said is of sockets, of which there are so many and no
+    /// more.
     pub(crate) fn room_for_questions(&self) -> (usize, usize) {
         (EVENTS.saturating_sub(self.waiting.len()), EVENTS)
     }

@@ -108,8 +108,7 @@ impl SocketTable {
         held: &[(Destination, u32)],
         now: Nanos,
     ) -> Vec<(Destination, Option<u32>)> {
-        // Root's stay: whoever comes to such a port later does so in vain, as beside any socket of
-        // root's.
+        // Root's stay: whoever comes to such a port later gets nothing there.
         let held: Vec<_> =
             held.iter().filter(|(at, uid)| *uid != ROOT && at.port.is_some()).collect();
         if !self.claimed.rights.alone.is_due(!held.is_empty(), now) {
