@@ -24,9 +24,12 @@ const TOLD_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Tornado {
     costs: Vec<&'static str>,
-    median: Vec<Option<(f64, bool)>>,
-    ends: Vec<[Vec<Option<(f64, bool)>>; 2]>,
+    median: Decided,
+    ends: Vec<[Decided; 2]>,
 }
+
+/// Of each claim the number that decides it, and whether it holds.
+type Decided = Vec<Option<(f64, bool)>>;
 
 impl Tornado {
     /// The ends in the order in which [`Self::add`] takes them, after the median.
@@ -86,7 +89,7 @@ impl Tornado {
 
     fn tell_one(&self, number: usize, claim: &mut Claim) {
         let Some((middle, holds)) = self.median.get(number).copied().flatten() else { return };
-        let of = |(cost, [low, high]): (&&'static str, &[Vec<Option<(f64, bool)>>; 2])| {
+        let of = |(cost, [low, high]): (&&'static str, &[Decided; 2])| {
             let at = |end: &[Option<(f64, bool)>]| {
                 end.get(number).copied().flatten().filter(|(statistic, _)| statistic.is_finite())
             };
