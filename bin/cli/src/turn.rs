@@ -72,7 +72,7 @@ fn place(admin_socket: &Path) -> PathBuf {
 
 /// The file, which is made where it is missing. It is the socket's owner's then, whoever makes it:
 /// he could not replace his daemon any more if it stayed with root. One that is there already and
-/// is neither his nor root's was put there by somebody who may hold it locked for ever.
+/// is neither his nor root's is another user's, who may hold it locked for ever.
 fn opened(path: &Path, admin_socket: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();

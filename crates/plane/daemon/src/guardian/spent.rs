@@ -1,8 +1,8 @@
 //! Whether a process that was killed can do anything any more.
 //!
 //! A thread that a program keeps in the kernel cannot be interrupted, not even by SIGKILL (see
-//! [`crate::sockets::aside`]). Its process is not dead before the program lets it go, and everything
-//! that the process has stays open. But none of its threads comes back from the kernel.
+//! [`crate::sockets::aside`]). Its process is not dead before the program lets it go, and all that
+//! the process has stays open. But none of its threads comes back from the kernel.
 
 use std::fs;
 use std::io::ErrorKind;

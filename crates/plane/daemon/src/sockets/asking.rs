@@ -4,15 +4,29 @@
 use std::time::Duration;
 
 use base::Nanos;
-use sys::clock;
+use sys::{SysError, clock};
 
 use super::aside::Aside;
+use super::closer::Closer;
 use super::wait_budget::WaitBudget;
 use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
 
 /// A thread that is kept is waited for so long, as far as its user has budget left. It takes some
 /// microseconds unless its program keeps it.
 const ASKED_WITHIN: Nanos = Nanos::from_millis(20);
+
+/// The threads that do for the socket table what may wait for a program.
+pub(super) struct AsideThreads {
+    pub(super) aside: Aside,
+    pub(super) closer: Closer,
+}
+
+impl AsideThreads {
+    /// Starts the first ones.
+    pub(super) fn start() -> Result<Self, SysError> {
+        Ok(Self { aside: Aside::start()?, closer: Closer::start()? })
+    }
+}
 
 /// The way to the threads.
 pub(super) struct Asking<'a> {

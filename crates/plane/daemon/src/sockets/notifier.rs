@@ -16,7 +16,8 @@ use crate::guardian::{Guarded, Guardian, Guards};
 /// What wakes a poller, which the guardian may have too.
 type Writer = (Waker, Option<Guarded>);
 
-/// What wakes an application's pollers. Only the daemon has it, and never waits for the application.
+/// What wakes an application's pollers. Only the daemon has it, and it never waits for the
+/// application.
 #[derive(Debug)]
 pub(super) struct Pipes {
     pollers: Vec<Mutex<Option<Writer>>>,

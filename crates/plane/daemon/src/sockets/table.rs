@@ -42,9 +42,8 @@ use sys::SysError;
 use super::answer::Answer;
 use super::app::{App, Member, NewApp};
 use super::apps::{Apps, Gone};
-use super::aside::Aside;
+use super::asking::AsideThreads;
 use super::claimed::Claimed;
-use super::closer::Closer;
 use super::descriptors::{APP_DESCRIPTORS, Descriptors, MEMBER_DESCRIPTORS};
 use super::endings::Endings;
 use super::fallbacks::Fallbacks;
@@ -71,8 +70,7 @@ pub(crate) struct SocketTable {
     waiting: Waiting,
     pub(super) endings: Endings,
     pub(super) fallbacks: Fallbacks,
-    closer: Closer,
-    aside: Aside,
+    threads: AsideThreads,
     pub(super) descriptors: Descriptors,
 }
 
@@ -98,8 +96,7 @@ impl SocketTable {
             waiting: Waiting::default(),
             endings: Endings::watch()?,
             fallbacks: Fallbacks::default(),
-            closer: Closer::start()?,
-            aside: Aside::start()?,
+            threads: AsideThreads::start()?,
             descriptors: Descriptors::new(table_config.config.sockets.descriptors),
             table_config,
         })
@@ -142,13 +139,13 @@ impl SocketTable {
 
     /// Closes something that a process of user `uid` has passed.
     pub(crate) fn close_later(&mut self, uid: u32, thing: impl std::any::Any + Send) {
-        self.closer.close(uid, thing);
+        self.threads.closer.close(uid, thing);
     }
 
     /// Whether so much of a user's waits to be closed that whoever of its processes sends more must
     /// go.
     pub(crate) fn is_flooded(&self, uid: u32) -> bool {
-        self.closer.is_full(uid)
+        self.threads.closer.is_full(uid)
     }
 
     /// An application comes.

@@ -2,8 +2,8 @@
 //!
 //! Some answers are only right once workers have ended something, so the attach server waits for
 //! them, and whoever asks meanwhile waits, too. A user has a budget of that time. Once it is used
-//! up, what is asked for is refused at once, which leaves a socket to the kernel. All users together
-//! have one as well, but for root: nobody becomes many by having many numbers.
+//! up, what is asked for is refused at once, which leaves a socket to the kernel. All users
+//! together have one as well, but for root: nobody becomes many by having many numbers.
 
 use std::collections::BTreeMap;
 

@@ -106,13 +106,14 @@ impl SocketTable {
         }
         let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
         let (uid, payer) = (app.uid, app.payer());
-        let Self { claimed: Claimed { holds, .. }, descriptors, aside, waiting, .. } = self;
+        let Self { claimed: Claimed { holds, .. }, descriptors, threads, waiting, .. } = self;
         let early = holds.make_way(payer, context.claims, descriptors);
         self.table_config.counters.add(AttachServerEvent::NamesGivenEarly, early as u64);
         let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
         let wait_budget = &mut waiting.wait_budget;
         let counters = &*self.table_config.counters;
-        let mut asking = Asking { aside, wait_budget, counters, user: context.member.uid };
+        let mut asking =
+            Asking { aside: &threads.aside, wait_budget, counters, user: context.member.uid };
         let own = room.and_then(|may_have_a_port| {
             let who = Who { payer, may_have_a_port };
             OwnAddress::take(examined, hop.source, remote, who, holds, descriptors, &mut asking)

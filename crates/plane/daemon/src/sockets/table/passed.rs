@@ -19,7 +19,7 @@ impl SocketTable {
     ) -> Option<T> {
         let wait_budget = &mut self.waiting.wait_budget;
         let counters = &*self.table_config.counters;
-        Asking { aside: &self.aside, wait_budget, counters, user }.ask(work)
+        Asking { aside: &self.threads.aside, wait_budget, counters, user }.ask(work)
     }
 
     /// Looks at a socket: see [`Examined::new`].

@@ -107,11 +107,11 @@ fn what_a_program_has_of_the_daemon_and_keeps_in_a_set_is_closed_by_nobody_who_i
     };
     let came = place.socket_table.attach(&request, user(1000), clock::now());
     let (member, _, answer) = came.expect("anybody may");
-    let bell = answer.descriptors.into_iter().nth(1).expect("behind the memory");
-    rustix::io::write(&bell, &1_u64.to_ne_bytes()).expect("a program may ring");
+    let doorbell = answer.descriptors.into_iter().nth(1).expect("behind the memory");
+    rustix::io::write(&doorbell, &1_u64.to_ne_bytes()).expect("a program may ring");
     let memory = HeldMemory::new().expect("root may");
-    let held = in_a_held_set(&memory, &bell);
-    drop(bell);
+    let held = in_a_held_set(&memory, &doorbell);
+    drop(doorbell);
     let left = ends(move || {
         place.socket_table.leave(member, DetachReason::Left, clock::now());
         place.socket_table.count()

@@ -146,7 +146,7 @@ impl SocketTable {
         };
         let old: Vec<Passed> =
             batch.iter().map(|candidate| Passed::clone(&candidate.socket)).collect();
-        let made = successor::all_in_place_of(&self.aside, &old, uid, until);
+        let made = successor::all_in_place_of(&self.threads.aside, &old, uid, until);
         drop(old);
         let mut all = Vec::new();
         for (candidate, made) in batch.into_iter().zip(made) {
@@ -275,7 +275,7 @@ impl SocketTable {
         // Who closes it, or says that its calls are not to wait, looks after that whether it was
         // given away.
         fence(Ordering::SeqCst);
-        successor::catch_up(&self.aside, user, &socket, words);
+        successor::catch_up(&self.threads.aside, user, &socket, words);
         app.tell(candidate.place.1);
         self.endings.given.add(number);
         self.table_config.counters.count(Event::HandedOver);
