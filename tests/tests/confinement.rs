@@ -55,6 +55,8 @@ fn may_have(thread: &str) -> u64 {
         "dispatcher" => BPF | SYS_NICE | KILL,
         // It makes sockets that are to be another user's.
         "attach" => BPF | NET_ADMIN | NET_BIND_SERVICE | CHOWN,
+        // It does the same with what programs have passed.
+        "aside" => NET_ADMIN | NET_BIND_SERVICE | CHOWN,
         "ports" => BPF | NET_ADMIN | NET_RAW | IPC_LOCK,
         _ => 0,
     }
