@@ -19,8 +19,6 @@ pub mod handover;
 pub mod packets;
 /// The frames of one region, lent out and taken back.
 pub mod pool;
-/// Queues that several consumers share.
-pub mod ready_queues;
 /// Which of many queues have something.
 pub mod ready_set;
 /// A sealed memfd, mapped, with the header that makes its layout negotiable.
@@ -41,7 +39,6 @@ pub use flow_state::{FlowState, StateMiss};
 pub use frame::{Batch, Frame};
 pub use handover::{Handovers, Moving, Ticket};
 pub use pool::{FramePool, PoolConfig};
-pub use ready_queues::{Claim, ReadyQueues};
 pub use ready_set::{Ready, ReadySet};
 pub use region::{MapError, Region, RegionError};
 pub use slot_ring::ProtocolViolation;

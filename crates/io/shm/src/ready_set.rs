@@ -13,8 +13,8 @@
 //! So what was marked before was seen, what is marked after finds an armed gate, and no fence is
 //! needed.
 //!
-//! Read next: [`crate::ReadyQueues`] for several consumers, [`sched::DrrScheduler`] for the order
-//! among claimed queues, [`crate::Doorbell`] for sleeping.
+//! Read next: [`sched::DrrScheduler`] for the order among claimed queues, [`crate::Doorbell`] for
+//! sleeping.
 //!
 //! [`ReadySet::set_ready`]: crate::ReadySet::set_ready
 //! [`ReadySet::claim`]: crate::ReadySet::claim

@@ -361,6 +361,94 @@ mod models {
         });
     }
 
+    /// Consuming ends that several consumers share, each with the item that comes next.
+    type Shared = [loom::sync::Mutex<(crate::Consumer<u8>, u8)>];
+
+    /// Takes one item of one ready queue, which it leaves ready; how many.
+    fn batch(set: &ReadySet, queues: &Shared) -> u8 {
+        let mut claimed = None;
+        // A word that another consumer emptied first counts as a look too: some are allowed.
+        for _ in 0..4 {
+            set.claim(&mut 0, 1, |ready| claimed = Some(ready));
+            if claimed.is_some() || set.is_quiet() {
+                break;
+            }
+        }
+        let Some(mut ready) = claimed else { return 0 };
+        loop {
+            let queue = &queues[ready.queue() as usize];
+            let is_taken = {
+                let mut owned = queue.try_lock().expect("a queue has one owner at a time");
+                let (consumer, next) = &mut *owned;
+                let item = consumer.pop();
+                assert!(item.is_none_or(|item| item == *next), "in order, whoever takes it");
+                *next += u8::from(item.is_some());
+                item.is_some()
+            };
+            if is_taken {
+                set.put_back(ready);
+                return 1;
+            }
+            match set.rearm(ready) {
+                Ok(()) => return 0,
+                Err(again) => ready = again,
+            }
+        }
+    }
+
+    #[test]
+    fn loom_of_two_consumers_a_queue_has_one_and_its_order_is_kept() {
+        loom::model(|| {
+            let set = ReadySet::new(1);
+            let (mut producer, consumer) = ring(4);
+            let queues = loom::sync::Arc::new([loom::sync::Mutex::new((consumer, 0))]);
+            assert!(producer.push(0).is_ok());
+            assert!(set.set_ready(0));
+            let (shared, consume) = (queues.clone(), set.clone());
+            let other = loom::thread::spawn(move || batch(&consume, &*shared));
+            let marker = set.clone();
+            let writer = loom::thread::spawn(move || {
+                assert!(producer.push(1).is_ok());
+                let _ = marker.set_ready(0);
+            });
+            let mut count = batch(&set, &*queues);
+            count += other.join().expect("it only takes");
+            writer.join().expect("it only pushes");
+            for _ in 0..2 {
+                count += batch(&set, &*queues);
+            }
+            assert_eq!(count, 2, "nothing is lost");
+        });
+    }
+
+    #[test]
+    fn loom_what_one_consumer_leaves_while_another_empties_the_word_is_found() {
+        loom::model(|| {
+            // Three queues: two words of two bits, and one above.
+            let set = ReadySet::new(2);
+            let (mut one, first) = ring(2);
+            let (mut other, second) = ring(2);
+            let queues = [first, second].map(|consumer| loom::sync::Mutex::new((consumer, 0)));
+            assert!(one.push(0).is_ok() && other.push(0).is_ok());
+            assert!(set.set_ready(0) && set.set_ready(1));
+            let consume = set.clone();
+            let thread = loom::thread::spawn(move || {
+                // Takes one and leaves it as it is.
+                let mut claimed = None;
+                consume.claim(&mut 1, 1, |ready| claimed = Some(ready));
+                if let Some(ready) = claimed {
+                    consume.put_back(ready);
+                }
+            });
+            let mut count = batch(&set, &queues);
+            thread.join().expect("it only claims");
+            for _ in 0..4 {
+                count += batch(&set, &queues);
+            }
+            assert_eq!(count, 2);
+        });
+    }
+
     #[test]
     fn loom_a_sleeper_has_seen_the_work_or_is_rung() {
         loom::model(|| {
