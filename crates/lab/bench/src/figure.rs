@@ -123,10 +123,10 @@ impl Figure {
         self.judged()
     }
 
-    /// Says what it must reach.
+    /// Says what it must reach, if anything.
     #[must_use]
-    pub(crate) fn target(mut self, target: Target) -> Self {
-        self.wanted = Some(target);
+    pub(crate) fn target(mut self, target: impl Into<Option<Target>>) -> Self {
+        self.wanted = target.into();
         self.judged()
     }
 

@@ -166,7 +166,7 @@ pub(super) fn print(
         let [own, other] = all(of);
         let figure = Figure::new(format!("{what}: {name}"), unit, &own);
         let figure = figure.against("Linux", &own, &other);
-        report.figure(target.map_or(figure.clone(), |target| figure.target(target)))
+        report.figure(figure.target(target))
     };
     figure("connections of the attacker", "", None, &|one| one.counts.opened as f64)?;
     figure("… accepted", "", None, &|one| one.counts.accepted as f64)?;
@@ -187,7 +187,7 @@ pub(super) fn print(
     figure("p99 of the honest, of that alone", "", Some(Target::AtMostOrBaseline(2.0)), &ratio)?;
     let mut own = |name: &str, unit, target: Option<Target>, values: &[f64]| {
         let figure = Figure::new(format!("{what}: {name}"), unit, values);
-        report.figure(target.map_or(figure.clone(), |target| figure.target(target)))
+        report.figure(figure.target(target))
     };
     let held: Vec<[Holdings; 2]> = ours.iter().filter_map(|one| one.held).collect();
     let of = |of: &dyn Fn(&[Holdings; 2]) -> f64| held.iter().map(of).collect::<Vec<f64>>();

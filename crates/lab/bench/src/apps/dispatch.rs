@@ -123,11 +123,7 @@ fn print(samples: &[Samples; KINDS.len()], report: &mut Report<'_>) -> Result<()
             ("all of the dispatcher", &own.whole, &other.whole),
         ] {
             let figure = Figure::new(format!("{name}: {what}"), "Mpps", own);
-            let figure = figure.against(other_name, own, other);
-            report.figure(match wanted {
-                Some(target) => figure.target(target),
-                None => figure,
-            })?;
+            report.figure(figure.against(other_name, own, other).target(wanted))?;
         }
     }
     let mut lost = Vec::new();

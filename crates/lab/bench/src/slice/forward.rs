@@ -64,7 +64,7 @@ fn print(report: &mut Report<'_>, frame_bytes: usize, rates: &[Given<f64>]) -> R
         let (Some(own), other) = (of(ours), of(theirs).unwrap_or_default()) else { continue };
         let metric = format!("{frame_bytes} B: {}", ours.name());
         let figure = Figure::new(metric, "Mpps", own).against(theirs.name(), own, other);
-        report.figure(target.map_or(figure.clone(), |target| figure.target(target)))?;
+        report.figure(figure.target(target))?;
     }
     for (forwarder, rates) in Forwarder::ALL.into_iter().zip(rates) {
         let metric = format!("{frame_bytes} B: {}", forwarder.name());

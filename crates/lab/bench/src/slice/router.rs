@@ -108,7 +108,7 @@ fn lookups(
         let own = &samples[0];
         let figure = Figure::new(format!("{trace}: {}", tables[0].name()), "M lookups/s", own)
             .against(tables[fastest].name(), own, &samples[fastest]);
-        report.figure(target.map_or(figure.clone(), |target| figure.target(target)))?;
+        report.figure(figure.target(target))?;
         for (table, samples) in tables.iter().zip(&samples).skip(1) {
             let metric = format!("{trace}: {}", table.name());
             report.figure(Figure::new(metric, "M lookups/s", samples))?;

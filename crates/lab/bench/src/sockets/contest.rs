@@ -53,7 +53,7 @@ impl TestedStacks {
                 let figure =
                     Figure::new(format!("{what}: {}, {name}", tested_stacks[0].name()), unit, &own)
                         .against(tested_stacks[baseline].name(), &own, &column(baseline));
-                report.figure(target.map_or(figure.clone(), |target| figure.target(target)))?;
+                report.figure(figure.target(target))?;
             }
         }
         let strangers: Vec<Strangers> =

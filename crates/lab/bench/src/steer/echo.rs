@@ -69,14 +69,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         for (index, (server, name)) in SERVERS.into_iter().enumerate() {
             let (rate, p50) = (of(index, |run| run.per_second), of(index, |run| run.p50_us));
             let name = format!("{name}, {outstanding} outstanding");
-            let mut rates = Figure::new(&name, "requests/s", &rate);
+            let mut rates = Figure::new(&name, "requests/s", &rate).target(targets[index]);
             let mut delays = Figure::new(format!("{name}, p50"), "us", &p50);
             if server != Server::Bare {
                 rates = rates.against("bare loop", &rate, &bare_rate);
                 delays = delays.against("bare loop", &p50, &bare_p50);
-            }
-            if let Some(target) = targets[index] {
-                rates = rates.target(target);
             }
             let resent: u64 = answers[index].iter().map(|run| run.resent).sum();
             if resent > 0 {

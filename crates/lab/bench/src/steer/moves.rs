@@ -93,12 +93,8 @@ fn one(
     }
     let name = format!("{} {before}->{}", variant.name(), before + 1);
     let ideals = vec![100.0 * ideal; moved.len()];
-    let mut figure =
-        Figure::new(format!("{name} moved"), "%", &moved).against("ideal", &moved, &ideals);
-    if let Some(target) = variant.target(ideal) {
-        figure = figure.target(target);
-    }
-    report.figure(figure)?;
+    let figure = Figure::new(format!("{name} moved"), "%", &moved);
+    report.figure(figure.against("ideal", &moved, &ideals).target(variant.target(ideal)))?;
     report.figure(Figure::new(format!("{name} max/mean load"), "", &balance))
 }
 
