@@ -63,11 +63,11 @@ impl<'a> Report<'a> {
                 eprintln!("{case}: {text}");
                 Ok(())
             }
-            Form::Text => writeln!(self.out, "{bench} {case}: {text}\n of {machine}"),
+            Form::Text => writeln!(self.out, "{bench} {case}: {text}\n on {machine}"),
             Form::Markdown => {
                 let text = cell(text);
                 let by = format!("Printed by `calisto bench {bench} --case {case} --markdown`");
-                writeln!(self.out, "## {bench} {case}\n\n{by} of {machine}.\n\n{text}.\n")
+                writeln!(self.out, "## {bench} {case}\n\n{by} on {machine}.\n\n{text}.\n")
             }
         }
         .map_err(Error::Output)
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(
             lines.nth(1),
             Some(
-                "Printed by `calisto bench steer --case rate --markdown` of 2026-11-29: a CPU, \
+                "Printed by `calisto bench steer --case rate --markdown` on 2026-11-29: a CPU, \
                  Linux 6, commit 1."
             )
         );
