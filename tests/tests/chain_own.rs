@@ -12,7 +12,7 @@ use chain::own::{Batch, Function, Kinds, Nanos, Own, Verdict, Verdicts};
 use sys::ethtool::{self, Offload};
 use whole::{Line, NfRun, Transfer, four, run};
 
-/// Drops one TCP packet of so many.
+/// Drops one TCP packet in every few.
 struct Lossy {
     every: u64,
     seen: u64,

@@ -231,7 +231,7 @@ impl Writer {
                 }
             }
         }
-        // Nothing comes after it: how much has gone is nobody's to compare.
+        // Nothing comes after it: how much has gone cannot be compared.
         let ours = |one: &&Name| one.kind == Kind::Tcp && one.who != Who::There;
         if let Some(Name { who, name, .. }) = names.iter().find(ours)
             && self.random.percent(5)

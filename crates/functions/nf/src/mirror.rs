@@ -2,8 +2,8 @@
 //!
 //! WHAT IT DOES
 //!   A packet that is of the kind that was chosen is copied as it is here, and the copy leaves by
-//!   the port `to`; the packet itself goes on to the next function. Of so many such packets one is
-//!   copied (`every`), drawn at random, so that no pattern of traffic hides from it. What was
+//!   the port `to`; the packet itself goes on to the next function. Of `every` such packets one is
+//!   copied, drawn at random, so that no pattern of traffic hides from it. What was
 //!   dropped before it is not seen; put it first to see all that comes.
 //!
 //! PARAMETERS
@@ -172,7 +172,7 @@ impl Mirror {
         self.counters.mirrored += 1;
     }
 
-    /// Whether this packet is one of those of which so many have one.
+    /// Whether this packet is the one drawn among `every`.
     #[inline]
     fn draws(&self) -> bool {
         if self.settings.every == 1 {
@@ -181,7 +181,7 @@ impl Mirror {
         let MirrorCounters { mirrored, unchosen, no_room } = self.counters;
         let drawn = hash_of(self.settings.seed, &[mirrored + unchosen + no_room]);
         // Even to one in 2^44, which is less than anybody sees.
-        drawn % u64::from(self.settings.every) == 0
+        drawn.is_multiple_of(u64::from(self.settings.every))
     }
 }
 

@@ -167,7 +167,7 @@ fn each_in(
             false => request.attribute(FILTER, &within(&ports)),
         };
         let told = request.dump_within(Some(netlink::SOCK_DIAG), at_most, |kind, body| {
-            // One that its program has closed is nobody's.
+            // One that its program has closed has no owner.
             if kind == SOCK_DIAG_BY_FAMILY
                 && let Some(owner) = read(body)
                 && u32_at(body, INODE) != 0

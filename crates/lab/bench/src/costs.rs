@@ -120,8 +120,9 @@ pub(crate) fn write(path: &Path, quick: bool, out: &mut dyn Write) -> Result<(),
     asked::<Args<Wait>>("wait", quick).run(true, &mut printed)?;
     let text = text(&String::from_utf8_lossy(&printed))?;
     let name = path.display();
-    sys::whole_file::write(path, &text)
-        .map_err(|error| Error::needs("file of costs")(&format_args!("cannot write {name}: {error}")))?;
+    sys::whole_file::write(path, &text).map_err(|error| {
+        Error::needs("file of costs")(&format_args!("cannot write {name}: {error}"))
+    })?;
     writeln!(out, "{text}\nwritten to {name}").map_err(Error::Output)
 }
 

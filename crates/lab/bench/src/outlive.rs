@@ -55,7 +55,7 @@ impl Bench for Outlive {
         let most = limits::connections_max()?;
         if connections > most {
             let why = format!("this process may have {most}: raise its limit of open files");
-            return Err(why).or_needs("descriptors for so many connections");
+            return Err(why).or_needs("descriptors for this many connections");
         }
         let death = DeathSize { connections, per_second: self.per_second, seed };
         Ok(Plan { death, ..plan })

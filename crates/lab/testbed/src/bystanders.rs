@@ -55,7 +55,7 @@ impl Seen {
         self.latencies.len() as f64 / self.due.max(1) as f64
     }
 
-    /// The smallest wait that at least so many of a hundred questions did not exceed; a question
+    /// The smallest wait that at least `percent` of a hundred questions did not exceed; a question
     /// without an answer waits for ever, which is nothing here.
     pub fn percentile(&self, percent: u64) -> Option<Nanos> {
         let mut sorted = self.latencies.clone();

@@ -180,7 +180,7 @@ impl Serving {
     }
 
     fn accept(&mut self, number: usize) -> Result<()> {
-        // Who is gone again is nobody's loss.
+        // A client that is gone again is no error.
         while let Ok((stream, _)) = self.listeners[number].accept() {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;

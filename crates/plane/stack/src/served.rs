@@ -319,7 +319,7 @@ impl Sockets {
         (conn.flow == Some(flow)).then_some((app, slot))
     }
 
-    /// A flow is nobody's any more, unless its number is another flow's by now.
+    /// A flow has no owner any more, unless its number is another flow's by now.
     fn disown(&mut self, flow: FlowId) -> Option<(AppId, SlotId)> {
         let owner = self.owner(flow)?;
         self.by_flow[flow.index()] = None;

@@ -206,7 +206,7 @@ impl Job {
                 let mut command = Command::new(programs::command()?);
                 command.args(["run", "--batch", "--cores", "1", "--socket"]).arg(harness.socket());
                 command.arg("--").arg(program);
-                // The runner is on nobody's core.
+                // The runner is on a core that no worker has.
                 (command, cpus.client)
             }
             None => (Command::new(program), cpus.server),

@@ -95,7 +95,7 @@ const RULES: &[Rule] = &[
         "corunner_spinning",
         Kind::Number(0.0, 1.0),
         Preset::Number(0.696),
-        "what the other hyper-thread of its CPU is left of its speed while this one looks in vain",
+        "what the other hyper-thread of its CPU is left of its speed while this one finds nothing",
     ),
     rule(
         "corunner_working",

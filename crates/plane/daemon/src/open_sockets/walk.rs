@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::payers::payer_of;
 
-/// A thread that makes no step for so long is not waited for before the next process.
+/// A thread that makes no step for this long is not waited for before the next process.
 const STEP_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// When only threads are left that make no step within this time, the walk is over. Beside other

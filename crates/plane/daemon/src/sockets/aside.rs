@@ -7,7 +7,7 @@
 //! or to may be memory whose pages never come (of a file system of the program's own, or of
 //! userfaultfd(2)). Who waits for such a lock cannot be interrupted, not even by SIGKILL. So a
 //! thread does it that nothing else hangs on; when it is late it is left behind, with all that it
-//! has, until it comes back. A user has so many of these.
+//! has, until it comes back. A user has [`THREADS_OF_USER_MAX`] of these.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -37,7 +37,7 @@ const IDLE_MAX: usize = 8;
 /// Time between two looks whether a thread that has not answered is kept, or has no processor.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// A thread that nobody keeps, but that gets no processor, is waited for so long.
+/// A thread that nobody keeps, but that gets no processor, is waited for this long.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The threads; clones are the same.

@@ -11,7 +11,7 @@ use super::closer::Closer;
 use super::wait_budget::WaitBudget;
 use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
 
-/// A thread that is kept is waited for so long, as far as its user has budget left. It takes some
+/// A thread that is kept is waited for this long, as far as its user has budget left. It takes some
 /// microseconds unless its program keeps it.
 const ASKED_WITHIN: Nanos = Nanos::from_millis(20);
 

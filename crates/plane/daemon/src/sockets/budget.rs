@@ -22,7 +22,7 @@ impl Budget {
         self.each.saturating_sub(self.spent.get(&user).copied().unwrap_or_default())
     }
 
-    /// Until when `user` may have what goes on until `all`, while so many users wait, itself
+    /// Until when `user` may have what goes on until `all`, while `users` wait, itself
     /// included. Alone it may have all of it, because that keeps nobody; else no more than it has
     /// left, nor than its part of what all have: many users, who may be one person's, leave whoever
     /// comes last as much.

@@ -23,8 +23,8 @@ pub(super) const LOOK_MAX: Nanos = Nanos::from_millis(5);
 /// with the next look.
 const FRESH_FOR: Nanos = Nanos::from_millis(100);
 
-/// From one look to the next it is at least so many times as long as the look took of a processor:
-/// a twentieth of the attach server's time.
+/// From one look to the next it is at least this many times as long as the look took of a
+/// processor: a twentieth of the attach server's time.
 const REST_TIMES: u64 = 20;
 
 /// All ports.
@@ -38,7 +38,7 @@ pub(super) struct Connected {
     sockets: BTreeMap<(u16, IpAddr, u32), Option<u64>>,
     /// Ports of which the kernel could not tell all in time.
     crowded: BTreeSet<u16>,
-    /// The next look begins at this port or behind it, and is about no more than so many.
+    /// The next look begins at this port or behind it, and is about no more than `width`.
     next: u16,
     width: u32,
     last: Option<Look>,

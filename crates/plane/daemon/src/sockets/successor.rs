@@ -24,7 +24,7 @@ use super::shares::ROOT;
 /// A segment that comes while a socket is made ready can spoil that; nobody has heard of it then.
 const TRIES: usize = 5;
 
-/// Whoever is kept by a socket of a program is waited for so long. One takes some microseconds.
+/// Whoever is kept by a socket of a program is waited for this long. One takes some microseconds.
 const MADE_WITHIN: Duration = Duration::from_millis(50);
 
 /// A socket of the family that the connection has.

@@ -100,8 +100,8 @@ impl Post {
 
     /// How many questions may still be said, and how many may be where nothing waits. Whoever asks
     /// can ask again, and strangers can have many asked: they wait for room in the ring no more
-    /// than once its length. All else that is said is of sockets, of which there are so many and no
-    /// more.
+    /// than once its length. All else that is said is of sockets, whose number is
+    /// bounded.
     pub(crate) fn room_for_questions(&self) -> (usize, usize) {
         (EVENTS.saturating_sub(self.waiting.len()), EVENTS)
     }

@@ -28,7 +28,7 @@ fn unlisten(app: &App, slot: SlotId) {
     app.command_queue.command(&Command::Unlisten { app: app.streams.app, slot });
 }
 
-/// How many of so many callers of port 7 come to each of these listeners.
+/// How many callers of port 7 come to each of these listeners.
 fn spread(bench: &mut Bench, app: &App, listeners: &[SlotId]) -> Vec<usize> {
     let callers: Vec<_> = (0..40).map(|_| bench.connect()).collect();
     bench.turns(6);
