@@ -184,12 +184,14 @@ impl EventLoop {
         }
         let length = self.drain_length();
         let attached_apps = &mut self.attached_apps;
-        let next = self.drain.next(asked, now, length, || attached_apps.are_sockets_closed());
+        let is_handed_over = attached_apps.is_handed_over();
+        let are_closed = || attached_apps.are_sockets_closed();
+        let next = self.drain.next(asked, now, length, is_handed_over, are_closed);
         if next == Next::Begin {
             tracing::info!(
                 target: log::WORKERS,
-                "ending: the sockets of programs have {length} to close; a second SIGTERM or \
-                 `calisto down` ends without waiting"
+                "ending: the kernel takes over the connections of programs, and what it cannot go on \
+                 with has {length} to close; a second SIGTERM or `calisto down` ends without waiting"
             );
             attached_apps.drain_attach_server();
         }

@@ -2,7 +2,6 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ use crate::apps::chatter::Chatter;
 use crate::apps::claims::Claims;
 use crate::apps::client::{App, Client};
 use crate::apps::entrances::Entrances;
-use crate::apps::notices::{Notice, Notices};
+use crate::apps::notices::{Ending, Notice, Notices};
 use crate::apps::rules::Rules;
 use crate::apps::socket_file::{self, SocketFile};
 use crate::apps::strangers::STRANGER_TIMEOUT;
@@ -51,7 +50,7 @@ pub(crate) struct AttachServer {
     pub(super) socket_table: Option<SocketTable>,
     /// Closes what applications have as well, unless the socket table does.
     pub(super) closer: Option<Closer>,
-    pub(super) is_drained: Arc<AtomicBool>,
+    pub(super) ending: Arc<Ending>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
     pub(super) handshakes: Handshakes,
@@ -72,9 +71,8 @@ impl AttachServer {
         eventfd: Arc<EventFd>,
     ) -> (Self, Notices) {
         let (sender, notices) = channel();
-        let is_drained = Arc::<AtomicBool>::default();
-        let (doorbell, drained) = (Arc::clone(&eventfd), Arc::clone(&is_drained));
-        let to_attach_server = Notices::new(sender, doorbell, drained);
+        let ending = Arc::<Ending>::default();
+        let to_attach_server = Notices::new(sender, Arc::clone(&eventfd), Arc::clone(&ending));
         let attach_server = Self {
             file: SocketFile::of(&listener),
             entrances: Entrances::new(listener),
@@ -86,7 +84,7 @@ impl AttachServer {
             clients: Vec::new(),
             socket_table: None,
             closer: Closer::start().ok(),
-            is_drained,
+            ending,
             notices,
             eventfd,
             handshakes: Handshakes::new(),

@@ -76,6 +76,11 @@ impl AttachedApps {
         }
     }
 
+    /// Whether the kernel has been handed what it can go on with.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.notices.as_ref().is_none_or(Notices::is_handed_over)
+    }
+
     /// Whether no connection of an application is left, since [`Self::drain_attach_server`].
     pub(crate) fn are_sockets_closed(&self) -> bool {
         self.notices.as_ref().is_none_or(Notices::is_drained)

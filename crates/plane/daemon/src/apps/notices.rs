@@ -54,22 +54,30 @@ pub(crate) enum TraceAsk {
     End(ClientId),
 }
 
+/// How far the attach server is with the end.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// The kernel has been handed the connections that it can go on with.
+    pub(super) is_handed_over: AtomicBool,
+    /// No socket of an application is left, and no new one comes.
+    pub(super) is_drained: AtomicBool,
+}
+
 /// How the loop tells the attach server.
 #[derive(Clone)]
 pub(crate) struct Notices {
     sender: Sender<Notice>,
     eventfd: Arc<EventFd>,
-    /// No socket of an application is left, and no new one comes.
-    is_drained: Arc<AtomicBool>,
+    ending: Arc<Ending>,
 }
 
 impl Notices {
     pub(super) fn new(
         sender: Sender<Notice>,
         eventfd: Arc<EventFd>,
-        is_drained: Arc<AtomicBool>,
+        ending: Arc<Ending>,
     ) -> Self {
-        Self { sender, eventfd, is_drained }
+        Self { sender, eventfd, ending }
     }
 
     pub(crate) fn send(&self, notice: Notice) {
@@ -80,6 +88,11 @@ impl Notices {
 
     /// Whether no socket of an application is left, and no new one comes.
     pub(crate) fn is_drained(&self) -> bool {
-        self.is_drained.load(Ordering::Acquire)
+        self.ending.is_drained.load(Ordering::Acquire)
+    }
+
+    /// Whether the kernel has been handed the connections that it can go on with.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.ending.is_handed_over.load(Ordering::Acquire)
     }
 }

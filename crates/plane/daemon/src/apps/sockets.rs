@@ -198,7 +198,7 @@ impl AttachServer {
             self.clients.iter_mut().for_each(|client| client.guard(socket_table.guardian()));
         }
         if socket_table.is_drained() {
-            self.is_drained.store(true, Ordering::Release);
+            self.ending.is_drained.store(true, Ordering::Release);
         }
         self.see_apps_out();
     }
@@ -274,12 +274,14 @@ impl AttachServer {
     /// No new connections from now on: the daemon is about to end, and the kernel goes on with what
     /// there is.
     pub(super) fn drain_sockets(&mut self) {
-        let Some(socket_table) = &mut self.socket_table else { return };
-        socket_table.drain(clock::now());
-        for client in self.clients.iter().filter(|client| client.member.is_some()) {
-            sys::unix_socket::make_room(client.peer.as_fd(), GIVEN_BYTES_MAX);
+        if let Some(socket_table) = &mut self.socket_table {
+            socket_table.drain(clock::now());
+            for client in self.clients.iter().filter(|client| client.member.is_some()) {
+                sys::unix_socket::make_room(client.peer.as_fd(), GIVEN_BYTES_MAX);
+            }
+            socket_table.give_to_kernel(&mut self.claims, &Members(&self.clients));
         }
-        socket_table.give_to_kernel(&mut self.claims, &Members(&self.clients));
+        self.ending.is_handed_over.store(true, Ordering::Release);
     }
 
     /// The daemon ends: everybody is told.

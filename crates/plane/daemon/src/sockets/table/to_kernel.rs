@@ -28,9 +28,9 @@ use crate::attach_server_counters::AttachServerEvent as Event;
 use crate::log;
 use crate::open_sockets::OpenSockets;
 
-/// All connections together get so long, or `sockets.drain_ms` if that is less: then the workers
-/// end.
-const ALL_WITHIN: Duration = Duration::from_secs(5);
+/// All connections together get this long. The daemon waits for it; `sockets.drain_ms` begins
+/// afterwards, for what is left.
+const ALL_WITHIN: Duration = Duration::from_secs(8);
 
 /// For the descriptors of one user's applications nobody looks longer than this in all while
 /// another's wait.
@@ -83,8 +83,7 @@ impl SocketTable {
         claims.leave_connections();
         self.table_config.command_queue.command(&Command::BeSilent);
         self.table_config.await_workers();
-        let drain = Duration::from_millis(self.table_config.config.sockets.drain_ms.into());
-        let until = Instant::now() + ALL_WITHIN.min(drain);
+        let until = Instant::now() + ALL_WITHIN;
         // It is asked while the table changes.
         let mut looker =
             std::mem::replace(&mut self.table_config.open_sockets, OpenSockets::Nobody);
