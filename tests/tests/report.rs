@@ -243,10 +243,13 @@ const WITHOUT_UNIT: &[(&str, &str)] = &[
     ("incast", "Senders"),
     ("incast-queue", "Senders"),
     ("map", "Exponent of Zipf's law"),
+    ("netslices-ipsec", "CPUs"),
     ("rss-skew", "Exponent of Zipf's law (0: all flows alike)"),
+    ("spin-cores", "Cores"),
     ("spin-ipc", "Instructions a cycle while awake"),
     ("spin-latency", "Queues"),
     ("spin-peak", "Queues"),
+    ("spin-qwait", "Queues"),
     ("tas-connections", "Connections"),
     // The label is the unit.
     ("tas-cores", "Cores"),
