@@ -1,4 +1,4 @@
-//! Commands in the code blocks of documents: the command line knows every one of them.
+//! Commands in documents, messages and comments: the command line knows every one of them.
 
 use std::path::{Path, PathBuf};
 
@@ -26,20 +26,44 @@ fn every_command_in_a_document_is_one_that_the_command_line_knows() {
     assert!(commands >= 80, "only {commands} commands were found in all documents");
 }
 
+#[test]
+fn every_command_in_a_message_or_a_comment_is_one_that_the_command_line_knows() {
+    let mut sources = Vec::new();
+    for folder in ["crates", "bin"] {
+        collect(&project().join(folder), true, "rs", &mut sources);
+    }
+    let mut commands = 0;
+    let mut wrong = Vec::new();
+    for path in sources {
+        let text = std::fs::read_to_string(&path).expect("a text");
+        for words in text.split("`calisto ").skip(1).filter_map(|rest| {
+            let (code, _) = rest.split_once('`')?;
+            begun(&format!("calisto {code}"))
+        }) {
+            commands += 1;
+            if let Err(why) = accept(&words) {
+                wrong.push(format!("{}: `{}`: {why}", path.display(), words.join(" ")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(commands >= 80, "only {commands} commands were found in all sources");
+}
+
 /// The project's own documents.
 fn documents() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    collect(&project(), false, &mut found);
-    collect(&project().join("docs"), true, &mut found);
+    collect(&project(), false, "md", &mut found);
+    collect(&project().join("docs"), true, "md", &mut found);
     found
 }
 
-fn collect(folder: &Path, deep: bool, found: &mut Vec<PathBuf>) {
+fn collect(folder: &Path, deep: bool, end: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("it can be read").path();
         if path.is_dir() && deep {
-            collect(&path, deep, found);
-        } else if path.extension().is_some_and(|end| end == "md") {
+            collect(&path, deep, end, found);
+        } else if path.extension().is_some_and(|is| is == end) {
             found.push(path);
         }
     }

@@ -13,7 +13,7 @@ impl AttachServer {
     pub(super) fn claim(&mut self, come: &[Listener]) -> Result<(), String> {
         for (at, listener) in come.iter().enumerate() {
             let claimed = match self.served_at(destination(listener)) {
-                Some(what) => Err(format!("{what} at {listener} (`calisto sockets` lists them)")),
+                Some(what) => Err(format!("{what} at {listener} (`calisto ss` lists them)")),
                 None => self.claims.add_alone(destination(listener)).map_err(|e| e.to_string()),
             };
             if let Err(error) = claimed {

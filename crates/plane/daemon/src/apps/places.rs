@@ -20,7 +20,7 @@ impl AttachServer {
         uid: u32,
     ) -> Result<(), String> {
         if let Some(what) = self.served_at(destination) {
-            return Err(format!("{what} at {name} (`calisto sockets` lists them)"));
+            return Err(format!("{what} at {name} (`calisto ss` lists them)"));
         }
         let socket_table = self.socket_table.as_mut();
         match socket_table.and_then(|table| table.others_at(destination, uid)) {
