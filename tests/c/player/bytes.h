@@ -153,7 +153,8 @@ static void recvmsg_call(struct call *call, int fd) {
     free(bytes);
 }
 
-/* recvmmsg A COUNT: up to four messages of COUNT bytes. */
+/* recvmmsg A COUNT [FLAGS]: up to four messages of COUNT bytes; without waiting if no word is given.
+   With the word "timed" it has five seconds, and tells whether it was told what is left of them. */
 static void recvmmsg_call(struct call *call, int fd) {
     char *bytes = room();
     size_t count = (size_t)number(call, 2);
@@ -163,8 +164,13 @@ static void recvmmsg_call(struct call *call, int fd) {
         parts[i] = (struct iovec){bytes + (size_t)i * count, count};
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
     }
-    int got = recvmmsg(fd, messages, MESSAGES, MSG_DONTWAIT, NULL);
+    const char *given = word(call, 3);
+    int flags = *given ? (int)bits_of(given, message_flags) : MSG_DONTWAIT;
+    int is_timed = has(given, "timed");
+    struct timespec time = {5, 0};
+    int got = recvmmsg(fd, messages, MESSAGES, flags, is_timed ? &time : NULL);
     told(call, got);
+    if (is_timed) tell(call, time.tv_sec == 5 ? " untold" : " told");
     for (int i = 0; i < got; i++) tell_bytes(call, parts[i].iov_base, messages[i].msg_len);
     free(bytes);
 }

@@ -82,7 +82,7 @@ impl Socket {
         loop {
             match slot.datagram_view().receive() {
                 Verdict::Copy => {}
-                Verdict::Error => match slot.take_error() {
+                Verdict::Error => match slot.error_for(flags.after_some) {
                     Some(error) => return Err(error),
                     None => continue,
                 },

@@ -86,6 +86,15 @@ impl Socket {
         mark > 1 && head == mark - 2
     }
 
+    /// Has the next call, or SO_ERROR of socket(7), tell this error, unless one waits already.
+    pub fn leave_error(&self, error: Errno) {
+        if let Ok(slot) = self.slot() {
+            let code = error.raw_os_error().unsigned_abs();
+            let word = &slot.words.error;
+            let _ = word.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
     /// The urgent byte (RFC 6093; MSG_OOB of recv(2)); who only peeks can read it again.
     ///
     /// # Errors

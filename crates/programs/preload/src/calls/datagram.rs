@@ -32,6 +32,7 @@ pub(crate) struct Received {
 }
 
 /// Receives a datagram of either half, and has what stands beside it written to `place`.
+/// `after_some`: the call has received before, and an error that waits is left for the next one.
 ///
 /// # Safety
 /// Writing there is the program's wish.
@@ -41,6 +42,7 @@ pub(crate) unsafe fn receive(
     spans: &mut Spans,
     place: Place,
     flags: c_int,
+    after_some: bool,
 ) -> Served<Received> {
     let Some(file) = held.file() else { return Served::Elsewhere };
     if flags & libc::MSG_ERRQUEUE != 0 {
@@ -50,7 +52,7 @@ pub(crate) unsafe fn receive(
         peek: flags & libc::MSG_PEEK != 0,
         truncate: flags & libc::MSG_TRUNC != 0,
         join_bytes: beside::join_bytes(file, spans.left()),
-        after_some: false,
+        after_some,
     };
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.receive_timeout());
@@ -98,7 +100,7 @@ pub(crate) unsafe fn receive(
             Ok(Ended::Replaced) if file.was_renewed() => {
                 return match lookup::socket(fd) {
                     // SAFETY: the caller's promise.
-                    Some(held) => unsafe { receive(fd, &held, spans, place, flags) },
+                    Some(held) => unsafe { receive(fd, &held, spans, place, flags, after_some) },
                     None => Served::Elsewhere,
                 };
             }
@@ -175,7 +177,7 @@ pub(crate) unsafe fn recvfrom(
 ) -> Served<usize> {
     let family = held.file().map_or(libc::AF_INET, |file| file.family);
     // SAFETY: nothing is written to nowhere.
-    match unsafe { receive(fd, held, spans, Place::NOWHERE, flags) } {
+    match unsafe { receive(fd, held, spans, Place::NOWHERE, flags, false) } {
         Served::Done(Ok(received)) => {
             // SAFETY: the caller's promise.
             let named = unsafe { put_sender(&received, family, address, address_bytes) };

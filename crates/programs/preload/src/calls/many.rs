@@ -1,6 +1,7 @@
 //! recvmmsg(2) and sendmmsg(2): many messages by one call.
 
 use libc::{c_int, c_uint, mmsghdr, timespec};
+use rustix::io::Errno;
 
 use crate::calls::served::Served;
 use crate::calls::spans::Spans;
@@ -52,17 +53,19 @@ pub(crate) unsafe fn recvmmsg(
         // SAFETY: the caller's promise: there are that many.
         let result = unsafe {
             let place = messages.add(done);
-            let received = match message::receive_ours(fd, &raw mut (*place).msg_hdr, own) {
+            let header = &raw mut (*place).msg_hdr;
+            let received = match message::receive_ours(fd, header, own, done > 0) {
                 Served::Done(received) => received,
-                Served::Elsewhere => {
-                    outcome::of_bytes(real::recvmsg(fd, &raw mut (*place).msg_hdr, own))
-                }
+                Served::Elsewhere => outcome::of_bytes(real::recvmsg(fd, header, own)),
             };
             received.and_then(|bytes| copy::put(&raw mut (*place).msg_len, &(bytes as c_uint)))
         };
         match result {
             Ok(()) => done += 1,
-            Err(_) if done > 0 => break,
+            Err(errno) if done > 0 => {
+                leave_error(fd, errno);
+                break;
+            }
             Err(errno) => return outcome::failed(errno),
         }
         if flags & libc::MSG_WAITFORONE != 0 {
@@ -71,8 +74,15 @@ pub(crate) unsafe fn recvmmsg(
         if !timeout.is_null() && deadline.is_over() {
             break;
         }
+        // Urgent data comes alone.
+        // SAFETY: the caller's promise: there are that many.
+        let told = unsafe { copy::get(&raw const (*messages.add(done - 1)).msg_hdr.msg_flags) };
+        if told.is_ok_and(|told| told & libc::MSG_OOB != 0) {
+            break;
+        }
     }
-    if let Some(left) = deadline.timespec_left()
+    if done > 0
+        && let Some(left) = deadline.timespec_left()
         && !timeout.is_null()
         // SAFETY: the caller's promise.
         && let Err(errno) = unsafe { copy::put(timeout, &left) }
@@ -80,6 +90,20 @@ pub(crate) unsafe fn recvmmsg(
         return outcome::failed(errno);
     }
     done as c_int
+}
+
+/// What ended a call behind its first message is told by the next one, as `do_recvmmsg` of Linux
+/// has it, and by SO_ERROR.
+fn leave_error(fd: c_int, errno: Errno) {
+    // These are of the call, and not of the socket.
+    if matches!(errno, Errno::AGAIN | Errno::INTR | Errno::BADF) {
+        return;
+    }
+    if let Some(held) = lookup::socket(fd)
+        && let Some(file) = held.file()
+    {
+        file.socket.leave_error(errno);
+    }
 }
 
 /// sendmmsg(2).

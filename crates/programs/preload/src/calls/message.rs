@@ -22,7 +22,7 @@ use crate::system::{address, copy, fork, outcome, real};
 pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     if !descriptors::is_plain(fd) {
         // SAFETY: the caller's promise.
-        if let Served::Done(result) = unsafe { receive_ours(fd, message, flags) } {
+        if let Served::Done(result) = unsafe { receive_ours(fd, message, flags, false) } {
             return outcome::bytes(result);
         }
     }
@@ -57,11 +57,17 @@ pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
     unsafe { real::sendmsg(fd, message, flags) }
 }
 
-/// Receives on a socket of ours.
+/// Receives on a socket of ours; `after_some`: the call has received before, and an error that
+/// waits is left for the next one.
 ///
 /// # Safety
 /// Reading and writing the message and its buffers is the program's wish.
-pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int) -> Served<usize> {
+pub(crate) unsafe fn receive_ours(
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+    after_some: bool,
+) -> Served<usize> {
     let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
     let Some(file) = held.file() else { return Served::Elsewhere };
     if flags & libc::MSG_ERRQUEUE != 0 {
@@ -84,7 +90,9 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
     let returned = if file.kind == Kind::Datagram {
         let place = Place::of(&header);
         // SAFETY: the caller's promise.
-        let received = match unsafe { datagram::receive(fd, &held, &mut spans, place, flags) } {
+        let received =
+            unsafe { datagram::receive(fd, &held, &mut spans, place, flags, after_some) };
+        let received = match received {
             Served::Done(Ok(received)) => received,
             Served::Done(Err(errno)) => return Served::Done(Err(errno)),
             Served::Elsewhere => return Served::Elsewhere,
@@ -111,7 +119,7 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
             Err(errno) => return Served::Done(Err(errno)),
         }
     } else {
-        match receive::stream(fd, &held, &mut spans, flags) {
+        match receive::stream(fd, &held, &mut spans, flags, after_some) {
             Served::Done(Ok(returned)) => returned,
             other => return other,
         }

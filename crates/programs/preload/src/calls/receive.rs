@@ -19,9 +19,16 @@ use crate::wait::{self, Ended};
 /// Flags of recv(2) that ask the kernel's socket: of a connection of ours it has nothing to tell.
 const KERNELS: c_int = libc::MSG_ERRQUEUE;
 
-/// Receives into `spans`; how many bytes.
-pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Served<usize> {
-    match of_data_plane(fd, held, spans, flags) {
+/// Receives into `spans`; how many bytes. `after_some`: the call has received before, and an error
+/// that waits is left for the next one.
+pub(crate) fn stream(
+    fd: c_int,
+    held: &Held,
+    spans: &mut Spans,
+    flags: c_int,
+    after_some: bool,
+) -> Served<usize> {
+    match of_data_plane(fd, held, spans, flags, after_some) {
         // Nothing was done yet.
         Served::Done(Err(GIVEN_TO_KERNEL)) => {
             wait::given(fd, held);
@@ -59,7 +66,13 @@ fn rest_of_kernel(
 /// Flags of the whole call.
 const PARTLY: c_int = libc::MSG_WAITALL;
 
-fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Served<usize> {
+fn of_data_plane(
+    fd: c_int,
+    held: &Held,
+    spans: &mut Spans,
+    flags: c_int,
+    after_some: bool,
+) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
     if file.kind == Kind::Listener {
         return Served::Done(Err(Errno::NOTCONN));
@@ -68,12 +81,12 @@ fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Ser
         return Served::Done(urgent(file, spans, flags & libc::MSG_PEEK != 0));
     }
     if spans.left() == 0 {
-        return Served::Done(nothing(fd, held, file, flags));
+        return Served::Done(nothing(fd, held, file, flags, after_some));
     }
     let target = target(file, spans, flags);
     let start = *spans;
     // The usual call: one look finds bytes, and takes what there is.
-    let first = take(file, spans, flags, false);
+    let first = take(file, spans, flags, after_some);
     match first {
         Ok(0) => return Served::Done(Ok(0)),
         Ok(count) if flags & libc::MSG_PEEK != 0 && flags & libc::MSG_WAITALL == 0 => {
@@ -118,7 +131,7 @@ fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Ser
             }
             Err(errno) => return Served::Done(if done > 0 { Ok(done) } else { Err(errno) }),
         }
-        match take(file, spans, flags, done > 0) {
+        match take(file, spans, flags, after_some || done > 0) {
             Ok(0) => return Served::Done(Ok(done)),
             Ok(count) => done += count,
             Err(Errno::AGAIN) => continue,
@@ -137,7 +150,13 @@ fn of_data_plane(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Ser
 
 /// A call for no bytes waits for some to be there, as `tcp_recvmsg` does.
 #[cold]
-fn nothing(fd: c_int, held: &Held, file: &File, flags: c_int) -> Result<usize, Errno> {
+fn nothing(
+    fd: c_int,
+    held: &Held,
+    file: &File,
+    flags: c_int,
+    after_some: bool,
+) -> Result<usize, Errno> {
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
     let deadline = Deadline::of_option(file.receive_timeout());
     loop {
@@ -145,7 +164,7 @@ fn nothing(fd: c_int, held: &Held, file: &File, flags: c_int) -> Result<usize, E
             return Ok(0);
         }
         // Nothing can be taken: what is told is the end, an error, or that there is nothing.
-        let asked = ReceiveFlags { peek: true, ..ReceiveFlags::default() };
+        let asked = ReceiveFlags { peek: true, after_some, ..ReceiveFlags::default() };
         match file.socket.receive_with(asked, |_| Ok(0)) {
             Err(Errno::AGAIN) if may_wait => {}
             other => return other.map_err(in_handler),
@@ -224,13 +243,13 @@ fn receive(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
     }
     if kind == Some(Kind::Datagram) {
         // SAFETY: nothing is written to nowhere.
-        let received = unsafe { datagram::receive(fd, &held, spans, Place::NOWHERE, flags) };
+        let received = unsafe { datagram::receive(fd, &held, spans, Place::NOWHERE, flags, false) };
         return match received {
             Served::Done(result) => Served::Done(result.map(|received| received.returned)),
             Served::Elsewhere => Served::Elsewhere,
         };
     }
-    stream(fd, &held, spans, flags)
+    stream(fd, &held, spans, flags, false)
 }
 
 /// read(2).
