@@ -56,6 +56,15 @@ static void dup_call(struct call *call, int fd) {
     name_fd(to, copy);
 }
 
+/* Sets that are none, and what no set is asked for. */
+static void refuse_set(struct call *call, int fd) {
+    struct epoll_event shared = {.events = EPOLLIN | EPOLLRDHUP | EPOLLEXCLUSIVE};
+    told(call, epoll_ctl(-1, EPOLL_CTL_ADD, fd, &shared)), tell(call, " ");
+    told(call, epoll_ctl(-1, 77, fd, &shared)), tell(call, " ");
+    told(call, epoll_ctl(fd, 77, fd, &shared)), tell(call, " ");
+    told(call, epoll_ctl(-1, 77, fd, NULL));
+}
+
 /* refuse A B: calls that Linux refuses, and that change nothing; the names of their errors. */
 static void refuse_call(struct call *call, int fd) {
     int to = fd_of(word(call, 2));
@@ -68,7 +77,8 @@ static void refuse_call(struct call *call, int fd) {
     socklen_t length = sizeof name;
     told(call, getsockname(fd, NULL, &length)), tell(call, " ");
     told(call, splice(fd, NULL, fd, NULL, 1, SPLICE_F_NONBLOCK)), tell(call, " ");
-    told(call, splice(fd, NULL, fd, NULL, 0, 0));
+    told(call, splice(fd, NULL, fd, NULL, 0, 0)), tell(call, " ");
+    refuse_set(call, fd);
 }
 
 static void *close_by_thread(void *argument) {

@@ -108,10 +108,10 @@ unsafe fn change(
     match operation {
         libc::EPOLL_CTL_ADD => {
             let event = event()?;
+            let set_held = set_of(set).ok_or_else(|| not_a_set(set))?;
             if has(&event, libc::EPOLLEXCLUSIVE) && event.events & !EXCLUSIVE_ALLOWS != 0 {
                 return Err(Errno::INVAL);
             }
-            let set_held = set_of(set).ok_or_else(|| not_a_set(set))?;
             let inner = Set::of(&set_held).ok_or(Errno::INVAL)?;
             inner.add((set, &set_held), fd, held, event)
         }
@@ -129,7 +129,8 @@ unsafe fn change(
                 None => inner.delete(set, fd, held),
             }
         }
-        _ => Err(Errno::INVAL),
+        // As `do_epoll_ctl`, which judges what it is asked last.
+        _ => event().and_then(|_| Err(not_a_set(set))),
     }
 }
 
