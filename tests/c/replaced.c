@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { PORT_SILENT = 6021, PORT_STUCK = 6022, PORT_UDP = 6023, PAYLOAD = 16 << 20 };
+enum { PORT_SILENT = 6021, PORT_STUCK = 6022, PORT_UDP = 6023, PORT_LATE = 6024, PAYLOAD = 16 << 20 };
 
 static int number;
 static volatile pid_t waiting;
@@ -51,6 +51,34 @@ static void another_file_is_not_read(const char *what) {
     close(number), close(other[0]), close(other[1]);
 }
 
+static int replacing;
+
+static void *replaces(void *ignored) {
+    (void)ignored;
+    waiting = (pid_t)syscall(SYS_gettid);
+    return (void *)(long)dup2(replacing, number);
+}
+
+/* What was written to it goes first, before the old file is gone; not before the new one is there. */
+static void another_file_is_there_at_once(char *payload) {
+    struct linger linger = {1, 20};
+    int other[2], full = 0;
+    pthread_t thread;
+    waiting = 0;
+    number = dials(address_there, PORT_LATE);
+    MUST(setsockopt(number, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
+    while (full < 10) {
+        full = send(number, payload, PAYLOAD, MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ? 0 : full + 1;
+        pause_ms(5);
+    }
+    MUST(pipe(other) == 0 && write(other[1], "secret", 6) == 6);
+    replacing = other[0];
+    MUST(pthread_create(&thread, NULL, replaces, NULL) == 0);
+    sleeps();
+    told("read of what stands there while the old one lingers", read(number, text, sizeof text));
+    MUST(pthread_join(thread, NULL) == 0);
+}
+
 static void here(void) {
     number = dials(address_there, PORT_SILENT);
     another_file_is_not_read("TCP");
@@ -72,10 +100,11 @@ static void here(void) {
     told("dup2", dup2(file, number) == number);
     MUST(pthread_join(thread, NULL) == 0);
     say("the file has %ld bytes", (long)lseek(file, 0, SEEK_END));
+    another_file_is_there_at_once(payload);
 }
 
 static void there(void) {
-    int silent = listens(PORT_SILENT), stuck = listens(PORT_STUCK);
+    int silent = listens(PORT_SILENT), stuck = listens(PORT_STUCK), late = listens(PORT_LATE);
     int udp = socket(AF_INET, SOCK_DGRAM, 0);
     struct sockaddr_in name = place("0.0.0.0", PORT_UDP), from;
     socklen_t bytes = sizeof from;
@@ -92,6 +121,10 @@ static void there(void) {
     fd = accepts(stuck);
     pause_ms(1000);
     static char all[1 << 16];
+    while (read(fd, all, sizeof all) > 0) {}
+    close(fd);
+    fd = accepts(late);
+    pause_ms(2000);
     while (read(fd, all, sizeof all) > 0) {}
     close(fd);
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::calls::{refuse, to_kernel};
 use crate::entry::descriptors::{self, Found};
-use crate::entry::file::Kind;
+use crate::entry::file::{File, Kind};
 use crate::entry::{Held, own_code};
 use crate::process::lookup;
 use crate::system::{fork, outcome, real};
@@ -68,9 +68,8 @@ pub(crate) fn prepare(held: &Held) {
 /// kernel's socket is still open then: with it the data plane's would go.
 fn linger(held: &Held) {
     let Some(file) = held.file() else { return };
-    // Counted from one on; without any time it is a reset, which waits for nothing.
-    let seconds = file.socket.option(SocketOption::Linger).saturating_sub(1);
-    if seconds == 0 || file.kind != Kind::Stream || file.is_shared() || file.socket.is_kernels() {
+    let seconds = lingers(file);
+    if seconds == 0 {
         return;
     }
     let deadline = Deadline::after(Duration::from_secs(seconds.into()));
@@ -81,6 +80,37 @@ fn linger(held: &Held) {
         file.socket.set_option(SocketOption::Cork, 0);
         std::thread::sleep(LINGER_STEP);
     }
+}
+
+/// Seconds that a close of it waits, at most.
+fn lingers(file: &File) -> u32 {
+    // Counted from one on; without any time it is a reset, which waits for nothing.
+    let seconds = file.socket.option(SocketOption::Linger).saturating_sub(1);
+    let is_so = file.kind == Kind::Stream && !file.is_shared() && !file.socket.is_kernels();
+    if is_so { seconds } else { 0 }
+}
+
+/// A number of our own for the kernel's socket of what lingers, so that another file may have its
+/// number meanwhile. Nothing: it does not linger, or there is no number left.
+pub(crate) fn keep_lingering(fd: c_int, held: &Held) -> Option<c_int> {
+    let file = held.file()?;
+    if lingers(file) == 0 || file.socket.unsent_bytes() == 0 {
+        return None;
+    }
+    // SAFETY: plain numbers.
+    let kept = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
+    (kept >= 0).then(|| {
+        descriptors::set_internal(kept);
+        kept
+    })
+}
+
+/// Waits as long as a close does, and gives the number back.
+pub(crate) fn end_lingering(kept: c_int, held: &Held) {
+    prepare(held);
+    descriptors::remove(kept);
+    // SAFETY: it was made for this.
+    unsafe { real::close(kept) };
 }
 
 /// How long a look lasts whether all was sent.

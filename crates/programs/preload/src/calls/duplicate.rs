@@ -124,13 +124,19 @@ unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
     lookup::leave(to);
     // Who waits on it is woken once the new file stands there.
     let removed = descriptors::remove(to);
-    if let Some((held, true)) = &removed {
-        outcome::unheard(|| close::prepare(held));
+    let Some((held, true)) = removed else { return duplicate(fd, make) };
+    // What lingers does so once the new file stands there, as in `do_dup2` of Linux.
+    let kept = outcome::unheard(|| close::keep_lingering(to, &held));
+    if kept.is_none() {
+        outcome::unheard(|| close::prepare(&held));
     }
     let made = duplicate(fd, make);
-    if let Some((held, true)) = removed {
-        outcome::unheard(|| close::end(&held));
-    }
+    outcome::unheard(|| {
+        if let Some(kept) = kept {
+            close::end_lingering(kept, &held);
+        }
+        close::end(&held);
+    });
     made
 }
 
