@@ -1,6 +1,7 @@
 /* Calls that signals interrupt, go on after them or time out; threads that are canceled; a handler that
    closes what the program waits for, and one that reads in the middle of a read. */
 #include "trap.h"
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 enum { PORT_ECHO = 6011, PORT_FLOOD = 6111 };
@@ -68,6 +69,40 @@ static void interrupted(int fd) {
     every(0);
     limit.tv_sec = 0;
     MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+}
+
+/* As the kernel has it. */
+struct own_action { void *handler; unsigned long flags; void *restorer; unsigned long mask; };
+
+static void *answers_late(void *fd) {
+    pause_ms(1500);
+    put(*(int *)fd, "x");
+    return NULL;
+}
+
+static void ends(const char *how, int fd) {
+    pthread_t thread;
+    char byte;
+    MUST(pthread_create(&thread, NULL, answers_late, &fd) == 0);
+    every(50);
+    told(how, read(fd, &byte, 1));
+    every(0);
+    MUST(pthread_join(thread, NULL) == 0);
+    MUST(ready(fd, POLLIN) == POLLIN && read(fd, &byte, 1) == 1);
+}
+
+/* By other ways than sigaction. */
+static void set_otherwise(int fd) {
+    struct own_action action;
+    handles(on_signal, SA_RESTART);
+    MUST(syscall(SYS_rt_sigaction, SIGALRM, NULL, &action, sizeof action.mask) == 0);
+    action.flags &= ~(unsigned long)SA_RESTART;
+    MUST(syscall(SYS_rt_sigaction, SIGALRM, &action, NULL, sizeof action.mask) == 0);
+    ends("read that a handler ends which was set by number", fd);
+    handles(on_signal, SA_RESTART);
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    MUST(sigset(SIGALRM, on_signal) != SIG_ERR);
+    ends("read that a handler of sigset ends", fd);
 }
 
 static void cleans(void *unused) {
@@ -181,6 +216,7 @@ static void chosen(void) {
 static void here(void) {
     int fd = dials(address_there, PORT_ECHO);
     interrupted(fd);
+    set_otherwise(fd);
     canceled(fd);
     closed(fd);
     chosen();

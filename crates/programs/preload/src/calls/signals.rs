@@ -1,4 +1,4 @@
-//! sigaction(2), signal(2) and siginterrupt(3).
+//! sigaction(2), signal(2), sigset(3) and siginterrupt(3).
 
 use libc::{c_int, sigaction as SignalAction, sighandler_t};
 use rustix::io::Errno;
@@ -56,6 +56,24 @@ fn note_set(signal: c_int) {
     if !fork::shares_memory() {
         interrupts::note_set(signal);
     }
+}
+
+/// The kernel was told by the number of its call.
+pub(crate) fn set_by_number(signal: c_int) {
+    if faults::wish_of(signal).is_none() {
+        note_set(signal);
+    }
+}
+
+/// sigset(3): the handler stays, and ends the calls that it interrupts.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    // SAFETY: the caller's arguments.
+    let old = unsafe { real::sigset(signal, handler) };
+    set_by_number(signal);
+    old
 }
 
 /// siginterrupt(3).

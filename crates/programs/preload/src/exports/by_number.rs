@@ -3,7 +3,7 @@
 use libc::{c_int, c_long, c_uint, sigset_t, timespec};
 use rustix::io::Errno;
 
-use crate::calls::{confine, select};
+use crate::calls::{confine, select, signals};
 use crate::exports;
 use crate::process::inherited;
 use crate::system::{copy, faults, fork, outcome, real};
@@ -91,6 +91,9 @@ pub unsafe extern "C-unwind" fn syscall(
     }
     // SAFETY: the caller's promise.
     let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
+    if number == libc::SYS_rt_sigaction && result == 0 && b != 0 {
+        signals::set_by_number(a as c_int);
+    }
     if number == libc::SYS_pidfd_getfd && result >= 0 && !fork::is_borrowed() {
         inherited::may_be_ours(result as c_int);
     }

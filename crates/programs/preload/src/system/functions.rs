@@ -182,6 +182,7 @@ macro_rules! functions {
         = => signals::sysv_signal;
     always __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t
         = => signals::sysv_signal;
+    always sigset(signal: c_int, handler: sighandler_t) -> sighandler_t = => signals::sigset;
     always pthread_cancel(thread: pthread_t) -> c_int = => cancel::pthread_cancel;
     always siginterrupt(signal: c_int, ends_calls: c_int) -> c_int = => signals::siginterrupt;
 
