@@ -56,13 +56,19 @@ static void dup_call(struct call *call, int fd) {
     name_fd(to, copy);
 }
 
-/* Sets that are none, and what no set is asked for. */
+/* Sets that are none, are asked for what there is not, or are given too much room. */
 static void refuse_set(struct call *call, int fd) {
     struct epoll_event shared = {.events = EPOLLIN | EPOLLRDHUP | EPOLLEXCLUSIVE};
     told(call, epoll_ctl(-1, EPOLL_CTL_ADD, fd, &shared)), tell(call, " ");
     told(call, epoll_ctl(-1, 77, fd, &shared)), tell(call, " ");
     told(call, epoll_ctl(fd, 77, fd, &shared)), tell(call, " ");
-    told(call, epoll_ctl(-1, 77, fd, NULL));
+    told(call, epoll_ctl(-1, 77, fd, NULL)), tell(call, " ");
+    struct epoll_event event = {.events = EPOLLPRI};
+    int set = epoll_create1(0);
+    if (set < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0) die("epoll_ctl");
+    volatile int too_many = 0x7fffffff / (int)sizeof event + 1;
+    told(call, epoll_wait(set, &event, too_many, 0));
+    close(set);
 }
 
 /* refuse A B: calls that Linux refuses, and that change nothing; the names of their errors. */

@@ -16,6 +16,9 @@ use crate::wait::yield_policy::YieldPolicy;
 /// Events that one call tells, at most; the rest is told by the next one.
 const EVENTS_MAX: usize = 128;
 
+/// Room for more events than these is refused (`EP_MAX_EVENTS` of Linux).
+const ROOM_MAX: usize = c_int::MAX as usize / size_of::<epoll_event>();
+
 /// A look without a poller to wake the sleeper.
 const BLIND_LOOK_MS: c_int = 1;
 
@@ -32,10 +35,8 @@ pub(crate) unsafe fn wait(
     mask: *const sigset_t,
 ) -> Result<c_int, Errno> {
     let set = Set::of(held).ok_or(Errno::INVAL)?;
-    let room = usize::try_from(room).map_err(|_| Errno::INVAL)?.min(EVENTS_MAX);
-    if room == 0 {
-        return Err(Errno::INVAL);
-    }
+    let room = usize::try_from(room).ok().filter(|room| (1..=ROOM_MAX).contains(room));
+    let room = room.ok_or(Errno::INVAL)?.min(EVENTS_MAX);
     faults::watch();
     set.ask_inner();
     let mut found = [epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
