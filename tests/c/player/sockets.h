@@ -71,6 +71,18 @@ static void refuse_set(struct call *call, int fd) {
     close(set);
 }
 
+/* Addresses that no socket can have. */
+static void refuse_address(struct call *call, int fd) {
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
+    struct sockaddr *place = (struct sockaddr *)&name;
+    told(call, bind(fd, (struct sockaddr *)8, sizeof name)), tell(call, " ");
+    told(call, bind(fd, place, 1000)), tell(call, " ");
+    told(call, bind(fd, place, 4)), tell(call, " ");
+    told(call, bind(fd, place, sizeof name)), tell(call, " ");
+    name.sin_family = 77;
+    told(call, bind(fd, place, sizeof name)), tell(call, " ");
+}
+
 /* refuse A B: calls that Linux refuses, and that change nothing; the names of their errors. */
 static void refuse_call(struct call *call, int fd) {
     int to = fd_of(word(call, 2));
@@ -84,6 +96,7 @@ static void refuse_call(struct call *call, int fd) {
     told(call, getsockname(fd, NULL, &length)), tell(call, " ");
     told(call, splice(fd, NULL, fd, NULL, 1, SPLICE_F_NONBLOCK)), tell(call, " ");
     told(call, splice(fd, NULL, fd, NULL, 0, 0)), tell(call, " ");
+    refuse_address(call, fd);
     refuse_set(call, fd);
 }
 

@@ -11,7 +11,7 @@ use crate::calls::{datagram, fallback, inherit, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
 use crate::process::{lookup, say, session};
-use crate::system::{address, faults, fork, kernel_socket, outcome, real, route};
+use crate::system::{address, copy, faults, fork, kernel_socket, outcome, real, route};
 
 /// bind(2): a UDP socket that is bound can receive, so this is when it is offered.
 ///
@@ -23,7 +23,8 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
     };
     if lookup::socket(fd).is_some_and(is_connection) {
         // The kernel does not know that it is connected.
-        return outcome::failed(Errno::INVAL);
+        // SAFETY: the caller's arguments.
+        return outcome::failed(unsafe { refusal(fd, address, bytes) });
     }
     // SAFETY: the caller's arguments.
     let result = unsafe { real::bind(fd, address, bytes) };
@@ -45,6 +46,34 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
         }
     }
     result
+}
+
+/// Why a connection cannot be bound: that it is one comes last, as `__inet_bind` of Linux has it.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+unsafe fn refusal(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> Errno {
+    let mut own = [0_u8; size_of::<libc::sockaddr_storage>()];
+    let Some(place) = own.get_mut(..bytes as usize) else { return Errno::INVAL };
+    faults::watch();
+    // SAFETY: the caller's promise; there is room for that many.
+    if let Err(errno) = unsafe { copy::copy(place.as_mut_ptr(), address.cast(), place.len()) } {
+        return errno;
+    }
+    // Of the port nothing is asked: no other one is to find it taken meanwhile.
+    own[2..4].fill(0);
+    let family = kernel_socket::number(fd, libc::SOL_SOCKET, libc::SO_DOMAIN);
+    let family = family.unwrap_or(libc::AF_INET);
+    // SAFETY: plain numbers.
+    let scout = unsafe { real::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if scout < 0 {
+        return Errno::INVAL;
+    }
+    // SAFETY: an address of ours.
+    let bound = outcome::of(unsafe { real::bind(scout, own.as_ptr().cast(), bytes) });
+    // SAFETY: it is ours.
+    unsafe { real::close(scout) };
+    bound.err().unwrap_or(Errno::INVAL)
 }
 
 /// A UDP socket without a port sends its first datagram: the kernel would give it a port now, and
