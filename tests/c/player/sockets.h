@@ -195,6 +195,13 @@ static void get_call(struct call *call, int fd) {
             tell(call, " %ld", time.tv_sec * 1000 + time.tv_usec / 1000);
         return;
     }
+    if (is(word(call, 2), "waiting")) {
+        struct tcp_info info = {0};
+        bytes = sizeof info;
+        if (done(call, getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes)))
+            tell(call, " %u", info.tcpi_unacked);
+        return;
+    }
     if (!one) die(word(call, 2));
     if (!done(call, getsockopt(fd, one->level, one->option, &value, &bytes))) return;
     if (one->option == SO_ERROR && one->level == SOL_SOCKET && value)

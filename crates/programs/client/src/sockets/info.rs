@@ -60,6 +60,14 @@ pub struct SocketInfo {
 }
 
 impl Socket {
+    /// Connections that wait at a listener to be accepted.
+    pub fn waiting_connections(&self) -> u32 {
+        let Ok(slot) = self.slot() else { return 0 };
+        let tail = slot.words.rx_tail.load(Ordering::Acquire);
+        let head = slot.words.rx_head.load(Ordering::Acquire);
+        u32::try_from(tail.saturating_sub(head)).unwrap_or(u32::MAX)
+    }
+
     /// What is known about the connection; up to date if the daemon answers soon.
     pub fn info(&self) -> SocketInfo {
         let Ok(slot) = self.slot() else {

@@ -170,6 +170,11 @@ pub(crate) unsafe fn getsockopt(
         && let Some(file) = held.file()
     {
         faults::watch();
+        if file.kind == Kind::Listener && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO) {
+            let (info, count) = tcp_info::of_listener(fd, &file.socket);
+            // SAFETY: the caller's promise.
+            return outcome::done(unsafe { put(&info[..count], value, bytes) });
+        }
         // SAFETY: the caller's promise.
         if let Some(result) = unsafe { tell(file, level, name, value, bytes) } {
             return outcome::done(result);

@@ -1,6 +1,9 @@
 //! TCP_INFO as Linux lays it out.
 
 use calisto_client::sockets::Socket;
+use libc::c_int;
+
+use crate::system::kernel_socket;
 
 /// `struct tcp_info` of linux/tcp.h, as far as newer programs read it; callers with less room get
 /// its beginning.
@@ -114,6 +117,21 @@ pub(crate) fn of(socket: &Socket) -> TcpInfo {
         min_rtt_us: info.rtt_min_us,
         ..TcpInfo::default()
     }
+}
+
+/// Bytes of the kernel's `struct tcp_info`, at most: newer ones only grow.
+const KERNELS_MAX: usize = 512;
+
+/// What the kernel knows of a listener, with those that wait at ours; and how many bytes that has.
+pub(crate) fn of_listener(fd: c_int, socket: &Socket) -> ([u8; KERNELS_MAX], usize) {
+    const AT: usize = std::mem::offset_of!(TcpInfo, unacked);
+    let mut info = [0; KERNELS_MAX];
+    let count = kernel_socket::fill_up_to(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
+    if let Some(place) = info[..count].get_mut(AT..).and_then(|rest| rest.first_chunk_mut()) {
+        let waiting = u32::from_ne_bytes(*place).saturating_add(socket.waiting_connections());
+        *place = waiting.to_ne_bytes();
+    }
+    (info, count)
 }
 
 /// Bytes of the longest packet that the path takes: `tcpi_pmtu`.
