@@ -83,6 +83,25 @@ static void refuse_address(struct call *call, int fd) {
     told(call, bind(fd, place, sizeof name)), tell(call, " ");
 }
 
+/* Control messages that say nothing that can be. */
+static void refuse_control(struct call *call, int fd) {
+    struct iovec part = {"x", 1};
+    struct { struct cmsghdr header; int value; } control = {
+        {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = 999}, 0,
+    };
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control};
+    message.msg_controllen = sizeof control;
+    told(call, sendmsg(fd, &message, MSG_NOSIGNAL)), tell(call, " ");
+    control.header.cmsg_len = 4;
+    told(call, sendmsg(fd, &message, MSG_NOSIGNAL)), tell(call, " ");
+    control.header.cmsg_len = 4000;
+    told(call, sendmsg(fd, &message, MSG_NOSIGNAL)), tell(call, " ");
+    message.msg_control = (void *)8;
+    told(call, sendmsg(fd, &message, MSG_NOSIGNAL)), tell(call, " ");
+    message.msg_controllen = 1UL << 31;
+    told(call, sendmsg(fd, &message, MSG_NOSIGNAL)), tell(call, " ");
+}
+
 /* refuse A B: calls that Linux refuses, and that change nothing; the names of their errors. */
 static void refuse_call(struct call *call, int fd) {
     int to = fd_of(word(call, 2));
@@ -97,6 +116,7 @@ static void refuse_call(struct call *call, int fd) {
     told(call, splice(fd, NULL, fd, NULL, 1, SPLICE_F_NONBLOCK)), tell(call, " ");
     told(call, splice(fd, NULL, fd, NULL, 0, 0)), tell(call, " ");
     refuse_address(call, fd);
+    refuse_control(call, fd);
     refuse_set(call, fd);
 }
 

@@ -11,9 +11,12 @@ use crate::system::kernel_socket;
 mod arrived;
 /// How a datagram is to leave, by its control messages.
 mod leaving;
+/// Beside the bytes of a connection.
+mod on_stream;
 
 pub(crate) use arrived::{Parts, Place};
 pub(crate) use leaving::leaving;
+pub(crate) use on_stream::is_right_on_stream;
 
 /// Of asm-generic/socket.h, linux/in.h, linux/in6.h and linux/udp.h; not all of them have names.
 const IP_RECVORIGDSTADDR: c_int = 20;

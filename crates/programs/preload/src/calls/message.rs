@@ -195,7 +195,16 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
         // SAFETY: the caller's promise.
         return unsafe { datagram::sendto(fd, &held, &mut spans, flags, name, bytes) };
     }
-    send::stream(fd, &held, spans.left(), flags, |piece| spans.empty(piece))
+    // SAFETY: the caller's promise.
+    match unsafe { beside::is_right_on_stream(&header) } {
+        Ok(true) => send::stream(fd, &held, spans.left(), flags, |piece| spans.empty(piece)),
+        // The connection's own errors come first (`tcp_sendmsg_locked` of Linux).
+        Ok(false) => match send::stream(fd, &held, 0, flags, |_| Ok(0)) {
+            Served::Done(Ok(_)) => Served::Done(Err(Errno::INVAL)),
+            other => other,
+        },
+        Err(errno) => Served::Done(Err(errno)),
+    }
 }
 
 /// Sends a datagram with what stands beside it through the data plane; nothing: that is for the

@@ -32,6 +32,10 @@ pub(crate) unsafe fn leaving(
     how: &mut Outgoing,
 ) -> Result<bool, Errno> {
     let (mut at, mut left) = (header.msg_control.cast::<u8>().cast_const(), header.msg_controllen);
+    if c_int::try_from(left).is_err() {
+        // More than any kernel reads.
+        return Ok(false);
+    }
     for _ in 0..PARTS_MAX {
         if left < HEADER {
             return Ok(true);
