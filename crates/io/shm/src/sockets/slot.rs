@@ -87,9 +87,9 @@ pub enum SlotOption {
     SendBuffer,
     /// SO_RCVBUF, as getsockopt tells it.
     ReceiveBuffer,
-    /// SO_RCVTIMEO in microseconds.
+    /// SO_RCVTIMEO in microseconds, or with bit 31 in milliseconds.
     ReceiveTimeout,
-    /// SO_SNDTIMEO in microseconds.
+    /// SO_SNDTIMEO in microseconds, or with bit 31 in milliseconds.
     SendTimeout,
     /// SO_OOBINLINE.
     UrgentInline,
