@@ -77,6 +77,13 @@ impl<'a> Section<'a> {
         (self.source, self.line)
     }
 
+    /// What the table says: the same of two that differ in comments, order or ways of writing only.
+    pub(crate) fn settings(&self) -> String {
+        let mut written = String::new();
+        write_table(&mut written, self.table);
+        written
+    }
+
     /// Leaves the keys to whoever asks for them later, of the same table once more.
     pub(crate) const fn leave(&mut self) {
         self.is_left = true;
@@ -255,6 +262,41 @@ pub(crate) fn list<T>(
 /// What a way of reading says of a value that it never takes.
 fn kind_of<T>(read: impl Fn(&DeValue<'_>) -> Result<T, String>) -> String {
     read(&DeValue::Boolean(false)).err().unwrap_or_else(|| "true or false".to_owned())
+}
+
+/// As deep as TOML may be nested, which its parser bounds.
+fn write_table(to: &mut String, table: &DeTable<'_>) {
+    let mut fields: Vec<_> = table.iter().map(|(key, value)| (&**key.get_ref(), value)).collect();
+    fields.sort_unstable_by_key(|(key, _)| *key);
+    to.push('{');
+    for (key, value) in fields {
+        *to += &format!("{key:?}=");
+        write_value(to, value.get_ref());
+        to.push(',');
+    }
+    to.push('}');
+}
+
+fn write_value(to: &mut String, value: &DeValue<'_>) {
+    match value {
+        DeValue::String(text) => *to += &format!("{text:?}"),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => *to += &number.to_string(),
+            Err(_) => *to += &number.to_string(),
+        },
+        DeValue::Float(number) => *to += &number.to_string(),
+        DeValue::Boolean(flag) => *to += &flag.to_string(),
+        DeValue::Datetime(time) => *to += &time.to_string(),
+        DeValue::Array(values) => {
+            to.push('[');
+            for value in values {
+                write_value(to, value.get_ref());
+                to.push(',');
+            }
+            to.push(']');
+        }
+        DeValue::Table(table) => write_table(to, table),
+    }
 }
 
 /// Whether something is so.

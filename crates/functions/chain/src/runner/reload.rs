@@ -20,6 +20,9 @@ use crate::stage::Stage;
 use crate::swap::{Origin, Swap};
 use crate::tunnels;
 
+/// Whether a new function and an old one have something in common.
+type IsAlike<'a> = &'a dyn Fn(&FunctionPart, &FunctionPart) -> bool;
+
 /// Threads look for other functions between two batches; one that does not is stuck.
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -169,7 +172,8 @@ fn refuse_what_stays(old: &ChainFile, new: &ChainFile) -> Result<(), ChainError>
     Ok(())
 }
 
-/// For each new function the old one that it is, or takes the place of; each old one once.
+/// For each new function the old one that it is, or takes the place of; each old one once, and
+/// those that are most alike first.
 fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
     let mut is_free = vec![true; old.len()];
     let mut origins = vec![Origin::New; new.len()];
@@ -184,18 +188,30 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
         let is_tunnel = matches!(one, FunctionPart::Tunnel(_));
         one == other && !names_files && (makers_stay || !is_tunnel)
     };
-    for wants_same in [true, false] {
-        for (place, part) in new.iter().enumerate() {
-            let fits = |other: &FunctionPart| match wants_same {
-                true => is_same(part, other),
-                false => part.kind() == other.kind(),
-            };
+    let is_set_alike = |one: &FunctionPart, other: &FunctionPart| one == other;
+    let is_of_one_object = |one: &FunctionPart, other: &FunctionPart| match (one, other) {
+        (FunctionPart::SharedObject(one), FunctionPart::SharedObject(other)) => {
+            one.file == other.file
+        }
+        _ => false,
+    };
+    let is_of_one_kind = |one: &FunctionPart, other: &FunctionPart| one.kind() == other.kind();
+    let likenesses: [(IsAlike<'_>, fn(usize) -> Origin); 4] = [
+        (&is_same, Origin::Same),
+        (&is_set_alike, Origin::After),
+        (&is_of_one_object, Origin::After),
+        (&is_of_one_kind, Origin::After),
+    ];
+    for (is_alike, origin) in likenesses {
+        for (part, found) in new.iter().zip(&mut origins) {
+            if *found != Origin::New {
+                continue;
+            }
             let mut all = old.iter().zip(&is_free);
-            let found = all.position(|(other, is_free)| *is_free && fits(other));
-            if let Some(found) = found.filter(|_| origins[place] == Origin::New) {
-                is_free[found] = false;
-                origins[place] =
-                    if wants_same { Origin::Same(found) } else { Origin::After(found) };
+            if let Some(place) = all.position(|(other, is_free)| *is_free && is_alike(part, other))
+            {
+                is_free[place] = false;
+                *found = origin(place);
             }
         }
     }

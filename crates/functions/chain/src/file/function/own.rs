@@ -75,12 +75,15 @@ pub struct OwnPart {
     text: Arc<str>,
     file: Arc<str>,
     line: usize,
+    /// What its table says, in one way of writing.
+    settings: Arc<str>,
 }
 
 impl OwnPart {
     pub(super) fn new(kind: Kind, section: &Section<'_>) -> Self {
         let (Source { text, file }, line) = section.place();
-        Self { kind, text: (*text).into(), file: (*file).into(), line }
+        let settings = section.settings().into();
+        Self { kind, text: (*text).into(), file: (*file).into(), line, settings }
     }
 
     /// Its kind, as the file writes it.
@@ -115,8 +118,8 @@ impl fmt::Debug for OwnPart {
 
 impl PartialEq for OwnPart {
     fn eq(&self, other: &Self) -> bool {
-        let Self { kind, text, file: _, line } = self;
-        (kind.name, text, line) == (other.kind.name, &other.text, &other.line)
+        // Not where it stands: other functions of the file come and go.
+        (self.kind.name, &self.settings) == (other.kind.name, &other.settings)
     }
 }
 

@@ -5,11 +5,13 @@ use calisto_nf::{Verdict, Verdicts};
 use shm::{Batch, FramePool, PoolConfig};
 
 use super::*;
+use crate::file::Kinds;
 use crate::ports::{PortInterface, Ports};
 
 fn parts(functions: &str) -> ChainFile {
     let text = format!("name = \"c\"\n[[slice]]\nports = [\"xdp:a@0\", \"xdp:b@0\"]\n{functions}");
-    ChainFile::parse(&text, "c.toml").expect("a chain")
+    let kinds = Kinds::default().with("own", |_| Err("nobody makes it here".into()));
+    ChainFile::parse_with(&text, "c.toml", &kinds).expect("a chain")
 }
 
 const L2: &str = "[[function]]\nkind = \"l2\"\nlinks = [[\"a\", \"b\"]]\n";
@@ -29,6 +31,39 @@ fn a_function_is_the_one_it_was_where_it_says_the_same_and_else_the_next_of_its_
     let new = parts(&format!("{LIMIT}{}{}{L2}", acl(PERMIT), acl("")));
     let found = origins(&old.functions, &new.functions);
     assert_eq!(found, [Origin::Same(1), Origin::After(0), Origin::New, Origin::Same(2)]);
+}
+
+#[test]
+fn of_functions_of_one_kind_each_goes_on_where_it_was_when_one_goes_comes_or_changes_places() {
+    let own = |says: &str| format!("[[function]]\nkind = \"own\"\n{says}\n");
+    let [first, second] =
+        ["list = [\"1\", 0x10]\ntext = \"a\"", "list = [\"2\", 16]\ntext = \"a\""];
+    let object = |file: &str, says: &str| {
+        let kind = "[[function]]\nkind = \"shared-object\"\n";
+        format!("{kind}file = \"{file}.so\"\narguments = [\"{says}\"]\n")
+    };
+    for ([one, other], changed) in [
+        ([own(first), own(second)], own("list = []")),
+        ([object("a", "1"), object("a", "2")], object("a", "3")),
+        ([object("a", "1"), object("b", "1")], object("b", "3")),
+    ] {
+        let found = |old: [&str; 2], new: [&str; 2]| {
+            let [old, new] = [old, new].map(|all| parts(&format!("{}{L2}", all.concat())));
+            let mut found = origins(&old.functions, &new.functions);
+            assert!(matches!(found.pop(), Some(Origin::Same(_))), "the last one is as it was");
+            found
+        };
+        let after = Origin::After;
+        assert_eq!(found([&one, &other], ["", &other]), [after(1)], "{one}");
+        assert_eq!(found(["", &other], [&one, &other])[1], after(0), "{one}");
+        assert_eq!(found([&one, &other], [&other, &one]), [after(1), after(0)], "{one}");
+        assert_eq!(found([&one, &other], [&changed, &one]), [after(1), after(0)], "{one}");
+    }
+    // The same settings in another order, another way of writing and another line.
+    let again = own("# Of before.\ntext = 'a'\nlist = [\n  \"1\", 16,\n]");
+    let old = parts(&format!("{}{}{L2}", own(second), own(first)));
+    let new = parts(&format!("{again}{L2}"));
+    assert_eq!(origins(&old.functions, &new.functions), [Origin::After(1), Origin::Same(2)]);
 }
 
 #[test]
