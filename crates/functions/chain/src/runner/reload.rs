@@ -40,9 +40,10 @@ impl Chain {
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), ChainError> {
         refuse_what_stays(&self.file, file)?;
-        let origins = origins(&self.file.functions, &file.functions);
         let gateway = self.next_gateway(file, folder)?;
+        let before = senders(&self.file, self.gateway.as_deref());
         let senders = senders(file, gateway.as_deref());
+        let origins = origins(&self.file.functions, &file.functions, before == senders);
         let router = file.functions.iter().find_map(|function| match function {
             FunctionPart::Router(router) => Some(router),
             _ => None,
@@ -173,12 +174,11 @@ fn refuse_what_stays(old: &ChainFile, new: &ChainFile) -> Result<(), ChainError>
 }
 
 /// For each new function the old one that it is, or takes the place of; each old one once, and
-/// those that are most alike first.
-fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
+/// those that are most alike first. `senders_stay`: functions send from the addresses of before.
+fn origins(old: &[FunctionPart], new: &[FunctionPart], senders_stay: bool) -> Vec<Origin> {
     let mut is_free = vec![true; old.len()];
     let mut origins = vec![Origin::New; new.len()];
     // What is in the files that a function names may have changed.
-    let makers_stay = makers(old).eq(makers(new));
     let is_same = |one: &FunctionPart, other: &FunctionPart| {
         let names_files = matches!(
             one,
@@ -186,7 +186,7 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
         );
         // It lets nobody send in the name of those.
         let is_tunnel = matches!(one, FunctionPart::Tunnel(_));
-        one == other && !names_files && (makers_stay || !is_tunnel)
+        one == other && !names_files && (senders_stay || !is_tunnel)
     };
     let is_set_alike = |one: &FunctionPart, other: &FunctionPart| one == other;
     let is_of_one_object = |one: &FunctionPart, other: &FunctionPart| match (one, other) {
@@ -216,14 +216,6 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart]) -> Vec<Origin> {
         }
     }
     origins
-}
-
-/// Functions that send from addresses of their own.
-fn makers(functions: &[FunctionPart]) -> impl Iterator<Item = &FunctionPart> {
-    let sends = |function: &&FunctionPart| {
-        matches!(function, FunctionPart::Nat(_) | FunctionPart::Balancer(_) | FunctionPart::Esp(_))
-    };
-    functions.iter().filter(sends)
 }
 
 #[cfg(test)]

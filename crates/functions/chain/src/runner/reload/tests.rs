@@ -1,7 +1,7 @@
 //! Tests of what a reload keeps.
 
 use base::Nanos;
-use calisto_nf::{Verdict, Verdicts};
+use calisto_nf::{Verdict, Verdicts, esp};
 use shm::{Batch, FramePool, PoolConfig};
 
 use super::*;
@@ -29,7 +29,7 @@ const PERMIT: &str = "[[function.rules]]\naction = \"permit\"\nprotocol = \"tcp\
 fn a_function_is_the_one_it_was_where_it_says_the_same_and_else_the_next_of_its_kind() {
     let old = parts(&format!("{}{LIMIT}{L2}", acl(DENY)));
     let new = parts(&format!("{LIMIT}{}{}{L2}", acl(PERMIT), acl("")));
-    let found = origins(&old.functions, &new.functions);
+    let found = origins(&old.functions, &new.functions, true);
     assert_eq!(found, [Origin::Same(1), Origin::After(0), Origin::New, Origin::Same(2)]);
 }
 
@@ -49,7 +49,7 @@ fn of_functions_of_one_kind_each_goes_on_where_it_was_when_one_goes_comes_or_cha
     ] {
         let found = |old: [&str; 2], new: [&str; 2]| {
             let [old, new] = [old, new].map(|all| parts(&format!("{}{L2}", all.concat())));
-            let mut found = origins(&old.functions, &new.functions);
+            let mut found = origins(&old.functions, &new.functions, true);
             assert!(matches!(found.pop(), Some(Origin::Same(_))), "the last one is as it was");
             found
         };
@@ -63,7 +63,32 @@ fn of_functions_of_one_kind_each_goes_on_where_it_was_when_one_goes_comes_or_cha
     let again = own("# Of before.\ntext = 'a'\nlist = [\n  \"1\", 16,\n]");
     let old = parts(&format!("{}{}{L2}", own(second), own(first)));
     let new = parts(&format!("{again}{L2}"));
-    assert_eq!(origins(&old.functions, &new.functions), [Origin::After(1), Origin::Same(2)]);
+    assert_eq!(origins(&old.functions, &new.functions, true), [Origin::After(1), Origin::Same(2)]);
+}
+
+#[test]
+fn a_tunnel_refuses_the_address_of_an_esp_end_that_came_with_the_keys_of_a_reload() {
+    let end = |local: &str| {
+        let text = esp::keys::EXAMPLE.replace("192.0.2.1", local);
+        let text = text.replacen(&"0".repeat(40), "9f3c517e1bad4c6a80e1f27304c5b697a2d95e1f", 1);
+        let text = text.replacen(&"0".repeat(40), "8f1e62d03c4b9a5967e8b1c70d2fa35e4419c6d0", 1);
+        let tunnels = esp::keys::parse(&text).expect("its keys are drawn");
+        Gateway::new(tunnels, Nanos::ZERO).expect("one tunnel")
+    };
+    // The same file, whose keys have changed.
+    let file = parts(
+        "[[function]]\nkind = \"esp\"\nkeys = \"keys\"\n[[function]]\nkind = \"tunnel\"\n\
+         [[function.tunnels]]\nkind = \"gre\"\nlocal = \"198.51.100.1\"\n\
+         remote = \"198.51.100.2\"\nnetworks = [\"10.9.0.0/16\"]\n\
+         [[function]]\nkind = \"router\"\n",
+    );
+    let from = |old: &Gateway, new: &Gateway| {
+        let [old, new] = [old, new].map(|gateway| senders(&file, Some(gateway)));
+        origins(&file.functions, &file.functions, old == new)[1]
+    };
+    let (before, after) = (end("192.0.2.1"), end("192.0.2.7"));
+    assert_eq!(from(&before, &after), Origin::After(1), "it is made anew, and refuses the new one");
+    assert_eq!(from(&before, &before), Origin::Same(1));
 }
 
 #[test]
@@ -120,7 +145,7 @@ fn counters_hits_and_levels_outlive_a_change_of_the_rules_around_them() {
     };
     assert_eq!([verdict(&mut running, 17), verdict(&mut running, 6)], [false, true]);
     let new = parts(&format!("{}{LIMIT}{L2}", acl(&format!("{PERMIT}{DENY}"))));
-    let from = origins(&old.functions, &new.functions);
+    let from = origins(&old.functions, &new.functions, true);
     let is_same = |place: usize| matches!(from[place], Origin::Same(_));
     let stages = all_stages(&made, &new, &is_same).expect("functions").remove(0);
     let mut swap = Swap { stages, from: from.clone() };
