@@ -1,5 +1,6 @@
 //! A shared object that was loaded, and its calls.
 
+use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use base::PortId;
 use libloading::Library;
+use libloading::os::unix;
 
 use crate::error::NotLoaded;
 use crate::layout::{COUNTERS_MAX, Counter, Host, Make, Packet, Process, SYMBOL, Table, VERSION};
@@ -34,9 +36,18 @@ impl Object {
         refuse_what_others_write(path)?;
         // Without a slash the loader would look elsewhere.
         let path = path.canonicalize().map_err(|error| NotLoaded::Library(error.to_string()))?;
+        // All that it calls is looked up now: what is missing would end the process with the first
+        // packet that needs it.
+        let flags = unix::RTLD_NOW | unix::RTLD_LOCAL;
         // SAFETY: its constructors run in our process: the operator has named it to be run there.
-        let library = unsafe { Library::new(path.as_os_str()) };
-        let library = library.map_err(|error| NotLoaded::Library(error.to_string()))?;
+        let library = unsafe { unix::Library::open(Some(path.as_os_str()), flags) };
+        // What the loader says stands behind the error.
+        let why = |error: libloading::Error| match error.source() {
+            Some(said) => NotLoaded::Library(said.to_string()),
+            None => NotLoaded::Library(error.to_string()),
+        };
+        let library = library.map_err(why)?;
+        let library = Library::from(library);
         // SAFETY: that name is of this function in whatever defines it, by the header.
         let found = unsafe { library.get::<unsafe extern "C" fn() -> *const Table>(SYMBOL) };
         let table = *found.map_err(|_| NotLoaded::NoSymbol)?;

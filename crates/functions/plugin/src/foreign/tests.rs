@@ -24,6 +24,8 @@ pub(crate) fn compile(name: &str, text: &str) -> Compiled {
     std::fs::write(&source, text).expect("the folder is ours");
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
     let mut command = Command::new("cc");
+    // Some compilers have all functions looked up at once unless they are told otherwise.
+    command.arg("-Wl,-z,lazy");
     command.args(["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", include, "-o"]);
     let out = command.arg(&object).arg(&source).output().expect("there is a C compiler");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -180,4 +182,15 @@ fn an_object_that_others_may_write_is_not_loaded() {
     }
     mode(0o755);
     assert!(load(&object, &[]).is_ok());
+}
+
+#[test]
+fn an_object_that_calls_what_nobody_defines_is_refused_when_it_is_loaded() {
+    let text = "void nobody_defines_this(void);\n\
+                void later(void);\n\
+                void later(void) { nobody_defines_this(); }\n\
+                const void *calisto_function_1(void) { return 0; }\n";
+    let object = compile("undefined", text);
+    let said = load(&object, &[]).expect_err("it cannot run").to_string();
+    assert!(said.contains("undefined symbol: nobody_defines_this"), "{said}");
 }
