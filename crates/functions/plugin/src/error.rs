@@ -7,6 +7,8 @@ use std::fmt;
 pub enum NotLoaded {
     /// The file is somebody else's, or others may write it.
     NotOurs,
+    /// Others may put another file in its place: this folder is theirs, or they may write it.
+    OpenFolder(String),
     /// The loader says why.
     Library(String),
     /// It is no such object.
@@ -27,6 +29,11 @@ impl fmt::Display for NotLoaded {
             Self::NotOurs => f.write_str(
                 "it would run as us: it must be a file of root or of who runs the chain, which \
                  nobody else may write (`chmod go-w`)",
+            ),
+            Self::OpenFolder(folder) => write!(
+                f,
+                "it would run as us: {folder} must be a folder of root or of who runs the chain, \
+                 in which nobody else may put another file in its place (`chmod go-w`)"
             ),
             Self::Library(why) => f.write_str(why),
             Self::NoSymbol => {

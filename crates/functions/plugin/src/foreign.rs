@@ -7,7 +7,8 @@
 //!
 //! PARAMETERS
 //!   file               the shared object, relative to the chain's file. It is root's or of the
-//!                      user who runs the chain, and nobody else may write it
+//!                      user who runs the chain, and nobody else may write it, or a
+//!                      folder on the way to it
 //!   arguments          texts that it is made of; what they mean is its own affair
 //!
 //! COUNTERS
@@ -20,7 +21,8 @@
 //!
 //! LIMITS
 //!   The object is a part of the program: what it does wrong with memory nobody stops. An object
-//!   that was loaded is not loaded again from the same path: a newer one needs another name. It
+//!   that was loaded is not loaded again from the same path: a newer one needs another name. Do not
+//!   write over one that is loaded: its code changes under the chain, which may end with that. It
 //!   cannot put bytes before a packet. `calisto nf check` and `calisto nf trace` load it, too.
 
 use std::any::Any;

@@ -33,9 +33,9 @@ pub(crate) struct Object {
 
 impl Object {
     pub(crate) fn load(path: &Path) -> Result<Self, NotLoaded> {
-        refuse_what_others_write(path)?;
         // Without a slash the loader would look elsewhere.
         let path = path.canonicalize().map_err(|error| NotLoaded::Library(error.to_string()))?;
+        refuse_what_others_change(&path)?;
         // All that it calls is looked up now: what is missing would end the process with the first
         // packet that needs it.
         let flags = unix::RTLD_NOW | unix::RTLD_LOCAL;
@@ -201,13 +201,24 @@ unsafe extern "C" fn port_of(chain: *const c_void, interface: *const c_char) -> 
     name.to_str().ok().and_then(port).map_or(-1, |port| c_int::from(port.0))
 }
 
-/// Whoever may write the object runs code as us.
-fn refuse_what_others_write(path: &Path) -> Result<(), NotLoaded> {
+/// Whoever may write the object, or put another one in its place, runs code as us. `path` has no
+/// links in it: what is found here is loaded then, as nobody else can change what it names.
+fn refuse_what_others_change(path: &Path) -> Result<(), NotLoaded> {
     const OTHERS_WRITE: u32 = 0o022;
-    let file = std::fs::metadata(path).map_err(|error| NotLoaded::Library(error.to_string()))?;
-    let is_ours = file.uid() == 0 || file.uid() == rustix::process::geteuid().as_raw();
-    if !file.is_file() || !is_ours || file.mode() & OTHERS_WRITE != 0 {
-        return Err(NotLoaded::NotOurs);
+    /// In such a folder others leave alone what is not theirs.
+    const STICKY: u32 = 0o1000;
+    for place in path.ancestors() {
+        let found = std::fs::symlink_metadata(place);
+        let found = found.map_err(|error| NotLoaded::Library(error.to_string()))?;
+        let is_ours = found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw();
+        let is_open = found.mode() & OTHERS_WRITE != 0;
+        if place != path {
+            if !is_ours || is_open && found.mode() & STICKY == 0 {
+                return Err(NotLoaded::OpenFolder(place.display().to_string()));
+            }
+        } else if !found.is_file() || !is_ours || is_open {
+            return Err(NotLoaded::NotOurs);
+        }
     }
     Ok(())
 }

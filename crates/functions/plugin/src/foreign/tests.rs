@@ -31,6 +31,8 @@ pub(crate) fn compile(name: &str, text: &str) -> Compiled {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&object, mode).expect("it is ours");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&folder, mode).expect("it is ours");
     Compiled(object)
 }
 
@@ -182,6 +184,31 @@ fn an_object_that_others_may_write_is_not_loaded() {
     }
     mode(0o755);
     assert!(load(&object, &[]).is_ok());
+}
+
+#[test]
+fn an_object_in_a_folder_that_others_may_write_is_not_loaded() {
+    let object = object("open-folder", 1);
+    let inner = object.0.with_file_name("inner");
+    std::fs::create_dir(&inner).expect("the folder is ours");
+    let moved = inner.join("it.so");
+    std::fs::copy(&object.0, &moved).expect("both are ours");
+    let outer = object.0.parent().expect("it is in a folder");
+    let tried = |outer_mode, inner_mode| {
+        for (folder, mode) in [(outer, outer_mode), (&inner, inner_mode)] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(folder, mode).expect("it is ours");
+        }
+        Foreign::load(&moved, &[], &|_| None).map(drop)
+    };
+    let refused = |folder: &Path| {
+        let folder = folder.canonicalize().expect("it is there");
+        Err(NotLoaded::OpenFolder(folder.display().to_string()))
+    };
+    assert_eq!(tried(0o755, 0o775), refused(&inner));
+    assert_eq!(tried(0o757, 0o755), refused(outer));
+    // Where each may put files, but not touch those of others.
+    assert_eq!(tried(0o1777, 0o755), Ok(()));
 }
 
 #[test]
