@@ -179,20 +179,28 @@ impl Stage {
         }
     }
 
-    /// Appends copies that it has made to `batch`, each with the port by which it is to leave;
-    /// whether there may be some.
+    /// The port by which copies that it has made are to leave; nothing: there are none.
     #[inline]
+    pub(crate) fn copies_to(&self) -> Option<PortId> {
+        if let Self::Mirror(mirror) = self { mirror.copies_to() } else { None }
+    }
+
+    /// Appends copies that it has made to `batch`, of `most` bytes each.
     pub(crate) fn release_copies(
         &mut self,
         batch: &mut Batch,
+        most: usize,
         take: &mut dyn FnMut() -> Option<Frame>,
-    ) -> bool {
-        match self {
-            Self::Mirror(mirror) if mirror.is_due() => {
-                mirror.release(batch, take);
-                true
-            }
-            _ => false,
+    ) {
+        if let Self::Mirror(mirror) = self {
+            mirror.release(batch, most, take);
+        }
+    }
+
+    /// Tells it how many of those copies were not sent.
+    pub(crate) fn lose_copies(&mut self, copies: usize) {
+        if let Self::Mirror(mirror) = self {
+            mirror.lose(copies);
         }
     }
 }

@@ -127,14 +127,20 @@ impl<P: Port> Worker<P> {
         self.pass_wanted_on();
     }
 
-    /// Writes what functions have copied, once the packets themselves have left. `batch` is empty,
-    /// before and after.
+    /// Writes what functions have copied, once the packets themselves have left: in one attempt, as
+    /// the next packets wait for that. `batch` is empty, before and after.
     #[inline]
     fn write_copies(&mut self, batch: &mut Batch, now: Nanos) {
-        for place in 0..self.stages.len() {
-            let Self { stages, slice, .. } = self;
-            if stages[place].release_copies(batch, &mut || slice.take()) {
-                self.write(batch, now);
+        let Self { stages, slice, .. } = self;
+        for stage in stages {
+            let Some(PortId(to)) = stage.copies_to() else { continue };
+            let port = slice.ports().get(usize::from(to));
+            let most = port.map_or(0, |port| port.capabilities().frame_bytes_max as usize);
+            stage.release_copies(batch, most, &mut || slice.take());
+            slice.write_multi(batch, now);
+            if !batch.is_empty() {
+                stage.lose_copies(batch.len());
+                slice.give_back(batch);
             }
         }
     }

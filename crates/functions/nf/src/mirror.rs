@@ -22,8 +22,9 @@
 //!   sampling, here with a chance of 1/N each).
 //!
 //! LIMITS
-//!   A copy is lost, and counted, where the slice has no free frame or more than 64 wait: the
-//!   packet never waits for its copy. What comes by the port `to` is not copied: copies that
+//!   A copy is lost, and counted, where the slice has no free frame, more than 64 wait, or the port
+//!   `to` has no room: no packet waits for a copy. A copy that is longer than that port can send is
+//!   cut to what it can. What comes by the port `to` is not copied: copies that
 //!   somebody sends back make no loop. Checksums that a sender on this host left open are complete
 //!   in a copy.
 
@@ -117,15 +118,21 @@ impl Mirror {
     }
 
     /// Moves copies that wait into frames that `take` gives, and those into `batch`, each with the
-    /// port by which it is to leave.
-    pub fn release(&mut self, batch: &mut Batch, take: &mut dyn FnMut() -> Option<Frame>) {
+    /// port by which it is to leave, which takes `most` bytes.
+    pub fn release(
+        &mut self,
+        batch: &mut Batch,
+        most: usize,
+        take: &mut dyn FnMut() -> Option<Frame>,
+    ) {
         let Self { settings, copies, counters, .. } = self;
         let waiting = std::mem::take(&mut copies.count);
         for (bytes, len) in copies.bytes.chunks(settings.bytes).zip(copies.lengths).take(waiting) {
             let frame = if batch.is_full() { None } else { take() };
             let filled = frame.map(|mut frame| {
-                // What is longer than a frame is cut to it.
-                let fits = frame.fill(&bytes[..len.min(frame.room())]);
+                // What is longer than a frame or the link is cut to it.
+                let room = most.min(frame.room());
+                let fits = frame.fill(&bytes[..len.min(room)]);
                 debug_assert!(fits, "as long as there is room at most");
                 let meta = frame.meta_mut();
                 (meta.port, meta.transmit) = (settings.to, true);
@@ -138,10 +145,16 @@ impl Mirror {
         }
     }
 
-    /// Whether copies wait.
+    /// The port by which copies that wait are to leave; nothing: none wait.
     #[inline]
-    pub const fn is_due(&self) -> bool {
-        self.copies.count > 0
+    pub const fn copies_to(&self) -> Option<PortId> {
+        if self.copies.count > 0 { Some(self.settings.to) } else { None }
+    }
+
+    /// The port did not take this many copies of the last release: they are lost.
+    pub const fn lose(&mut self, copies: usize) {
+        self.counters.no_room += copies as u64;
+        self.counters.mirrored -= copies as u64;
     }
 
     #[inline]
