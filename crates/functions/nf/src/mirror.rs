@@ -38,6 +38,8 @@ use crate::{Function, Selector, SelectorError, Verdicts, checksum};
 
 /// Bytes of the longest copy.
 pub const BYTES_MAX: usize = 4096;
+/// Bytes of a VLAN tag, which the port puts back in.
+const TAG_BYTES: usize = 4;
 /// Packets of which one is copied, at most.
 pub const EVERY_MAX: u32 = 1_000_000;
 
@@ -83,6 +85,8 @@ struct Copies {
     /// One after the other, each in [`MirrorSettings::bytes`].
     bytes: Box<[u8]>,
     lengths: [usize; BURST],
+    /// VLAN tags that ports took off; 0: none.
+    tags: [u16; BURST],
     count: usize,
 }
 
@@ -98,7 +102,7 @@ impl Mirror {
         let bytes = vec![0; settings.bytes * BURST].into();
         Ok(Self {
             selector: settings.selector.compile()?,
-            copies: Copies { bytes, lengths: [0; BURST], count: 0 },
+            copies: Copies { bytes, lengths: [0; BURST], tags: [0; BURST], count: 0 },
             counters: MirrorCounters::default(),
             settings,
         })
@@ -127,15 +131,17 @@ impl Mirror {
     ) {
         let Self { settings, copies, counters, .. } = self;
         let waiting = std::mem::take(&mut copies.count);
-        for (bytes, len) in copies.bytes.chunks(settings.bytes).zip(copies.lengths).take(waiting) {
+        let kept = copies.lengths.iter().zip(copies.tags);
+        for (bytes, (&len, tag)) in copies.bytes.chunks(settings.bytes).zip(kept).take(waiting) {
             let frame = if batch.is_full() { None } else { take() };
             let filled = frame.map(|mut frame| {
                 // What is longer than a frame or the link is cut to it.
-                let room = most.min(frame.room());
+                let room =
+                    most.min(frame.room()).saturating_sub(if tag == 0 { 0 } else { TAG_BYTES });
                 let fits = frame.fill(&bytes[..len.min(room)]);
                 debug_assert!(fits, "as long as there is room at most");
                 let meta = frame.meta_mut();
-                (meta.port, meta.transmit) = (settings.to, true);
+                (meta.port, meta.transmit, meta.vlan_tci) = (settings.to, true, tag);
                 batch.push(frame);
             });
             if filled.is_none() {
@@ -181,6 +187,7 @@ impl Mirror {
         let start = at * self.settings.bytes;
         self.copies.bytes[start..start + len].copy_from_slice(&frame.bytes()[..len]);
         self.copies.lengths[at] = len;
+        self.copies.tags[at] = frame.meta().vlan_tci;
         self.copies.count += 1;
         self.counters.mirrored += 1;
     }

@@ -93,3 +93,21 @@ fn one_of_so_many_is_drawn_and_nothing_that_came_by_the_port_of_the_copies() {
     frames.give(batch);
     assert_eq!(mirror.copies_to(), None);
 }
+
+#[test]
+fn the_copy_of_a_packet_whose_tag_the_port_took_off_has_its_tag_and_room_for_it() {
+    let mut mirror = Mirror::new(&settings()).expect("it can be");
+    let mut frames = Frames::new();
+    let packet = udp(["10.0.0.1:1", "10.0.0.2:2"], &[7; 200]);
+    let mut batch = frames.batch(&[&packet[..]; 2]);
+    batch[0].meta_mut().vlan_tci = 0x6005;
+    batch.iter_mut().for_each(|frame| frame.meta_mut().port = PortId(1));
+    mirror.process(&mut batch, &mut Verdicts::new(), Nanos::ZERO);
+    assert_eq!(mirror.copies_to(), Some(TO));
+    frames.give(batch);
+    let mut out = Batch::new();
+    mirror.release(&mut out, 80, &mut || Some(frames.frame(&[])));
+    let sent: Vec<_> = out.iter().map(|frame| (frame.meta().vlan_tci, frame.len())).collect();
+    assert_eq!(sent, [(0x6005, 76), (0, 80)]);
+    frames.give(out);
+}
