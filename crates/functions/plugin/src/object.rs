@@ -52,7 +52,7 @@ impl Object {
         let found = unsafe { library.get::<unsafe extern "C" fn() -> *const Table>(SYMBOL) };
         let table = *found.map_err(|_| NotLoaded::NoSymbol)?;
         // SAFETY: as the header has it: it takes nothing, and returns a table that stays.
-        let table = unsafe { table().as_ref() }.ok_or(NotLoaded::Incomplete("a table"))?;
+        let table = unsafe { table().as_ref() }.ok_or(NotLoaded::Incomplete("table"))?;
         if table.version != VERSION {
             return Err(NotLoaded::Version(table.version));
         }

@@ -166,6 +166,8 @@ fn what_is_no_object_of_this_version_or_does_not_want_to_is_refused_with_its_rea
     assert!(said(&newer, &[]).contains("version 2"), "{}", said(&newer, &[]));
     let other = compile("other", "int calisto_function(void) { return 1; }");
     assert!(said(&other, &[]).contains("no calisto_function_1"));
+    let empty = "const void *calisto_function_1(void) { return 0; }";
+    assert_eq!(said(&compile("empty", empty), &[]), "it has no table");
     let none = Compiled(right.0.with_file_name("none.so"));
     assert!(said(&none, &[]).contains("No such file"));
     std::mem::forget(none);
