@@ -17,6 +17,17 @@ pub fn of_thread() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }
 
+/// The same of another thread of this process, by its number. None: there is none.
+pub fn of_other_thread(thread: i32) -> Option<Nanos> {
+    /// CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED of include/linux/posix-timers.h; the number
+    /// stands inverted above them.
+    const OF_THREAD: libc::clockid_t = 4 | 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a timespec that may be written; which clock is meant is only a number.
+    let refused = unsafe { libc::clock_gettime(!thread << 3 | OF_THREAD, &raw mut time) };
+    (refused == 0).then_some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+}
+
 #[inline]
 fn read(clock: ClockId) -> Nanos {
     let time = clock_gettime(clock);
@@ -122,6 +133,26 @@ mod tests {
         while of_thread() == worked {
             std::hint::spin_loop();
         }
+    }
+
+    #[test]
+    fn what_another_thread_has_run_is_known_while_it_runs_and_nothing_of_one_that_is_gone() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            let own = rustix::thread::gettid().as_raw_pid();
+            while of_thread() < Nanos::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            tell.send(own).expect("the test waits");
+            let _ = ended.recv();
+        });
+        let number = told.recv().expect("it tells");
+        let ran = of_other_thread(number);
+        assert!(ran.is_some_and(|ran| ran >= Nanos::from_millis(20)), "{ran:?}");
+        drop(end);
+        other.join().expect("it does not panic");
+        assert_eq!(of_other_thread(i32::MAX), None);
     }
 
     #[test]

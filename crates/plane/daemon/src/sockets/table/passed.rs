@@ -1,5 +1,6 @@
 //! What programs have passed is asked, changed and closed by threads beside.
 
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use attach::FallbackReason;
@@ -36,8 +37,13 @@ impl SocketTable {
     }
 
     /// Closes what came with a call, before its answer unless that takes long: a port that the
-    /// program frees is free then, and a listener that it closes takes no more callers.
+    /// program frees is free then, and a listener that it closes takes no more callers. For what is
+    /// no socket nobody need wait.
     pub(super) fn close_passed(&mut self, user: u32, socket: Passed) {
+        // To ask for that takes no lock.
+        if sys::socket::cookie_of(socket.as_fd()).is_err() {
+            return self.close_later(user, socket);
+        }
         let last = Arc::new(Mutex::new(Some(socket)));
         let take = |last: &Mutex<Option<Passed>>| {
             last.lock().unwrap_or_else(PoisonError::into_inner).take()
