@@ -8,7 +8,7 @@
 //! | asking what programs have passed | options and addresses of these sockets, sockets in their place, guards of their ports |
 //! | ports | sockets of AF_XDP and packets, links of XDP programs, netlink, for interfaces that come back; BPF map elements, for link addresses that change |
 //! | log, to the journal | the same, and messages |
-//! | reload | reading the configuration's folder, /etc/passwd and /etc/subuid |
+//! | reload | reading the configuration's folder, and /etc for its users |
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
 //! | service | messages to the service manager |
@@ -30,6 +30,9 @@ static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
 /// The folder of the configuration's file.
 static CONFIGURATION: OnceLock<String> = OnceLock::new();
+
+/// Where /etc/passwd and /etc/subuid are.
+pub(crate) const FOLDER_OF_USERS: &str = "/etc";
 
 /// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +76,7 @@ pub(crate) fn enter(role: Role) -> Result<Option<Confined>, SysError> {
     let folders: Vec<_> = folders.iter().map(PathBuf::as_path).collect();
     let configuration = CONFIGURATION.get().map_or("/etc/calisto", String::as_str);
     let rights = match role {
-        // Users may be named in it.
-        Role::Reload => {
-            &Rights { reads: &[configuration, "/etc/passwd", "/etc/subuid"], ..role.rights() }
-        }
+        Role::Reload => &Rights { reads: &reads_of_reload(configuration), ..role.rights() },
         role => &Rights { replaces: role.replaces(&folders), ..role.rights() },
     };
     confine::enter(rights).map(Some)
@@ -94,6 +94,13 @@ pub(crate) fn is_entered(role: Role) -> bool {
             false
         }
     }
+}
+
+/// What the thread reads that reads the configuration, in which users may be named. A right to
+/// /etc/passwd or /etc/subuid alone would end when the next user is added, which puts another file
+/// in its place.
+pub(crate) fn reads_of_reload(configuration: &str) -> [&str; 2] {
+    [configuration, FOLDER_OF_USERS]
 }
 
 impl Role {

@@ -84,6 +84,8 @@ pub fn run(source: Source) -> Result<(), Failure> {
     if config.confine {
         confinement::begin(&socket_folders(config), source.folder());
     }
+    // The guardian has it as well; what is wrong with it is said once there is a log.
+    payers::hold(payers::read());
     // While there is no thread.
     let guardian = guarded(config)?;
     let has_guardian = guardian.is_some();
@@ -96,6 +98,7 @@ pub fn run(source: Source) -> Result<(), Failure> {
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     log::start(&config.log).map_err(cannot)?;
+    payers::hold(payers::read());
     // Before anybody can attach. Whoever fails here has no connections, and tells its guardian.
     let opened = || {
         let guardian = guardian.as_ref().map(|(guardian, lock)| (guardian, lock));

@@ -271,7 +271,8 @@ pub(crate) fn serve() -> ExitCode {
     // Who ends all of the daemon's processes means the daemon; this one ends with its channel.
     let signals = [Signal::HUP, Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2];
     let _held_back = SignalFd::new(&signals);
-    payers::read();
+    // It has no log: without the file each user is counted by itself.
+    payers::set(payers::read().unwrap_or_default());
     confinement::begin(&[], None);
     if let Err(error) = confinement::enter(Role::Looker) {
         eprintln!("calistod: {error}");

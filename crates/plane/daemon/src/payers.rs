@@ -4,7 +4,12 @@
 //! many shares of everything. So whoever counts shares counts those of the person: [`payer_of`].
 //! What a user may do, and whose a socket is, is another question, and goes by the user.
 
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::sync::{PoisonError, RwLock};
+
+use crate::confinement::FOLDER_OF_USERS;
+use crate::log;
 
 /// The subordinate users of this host, as they were read last.
 static PERSONS: RwLock<Persons> = RwLock::new(Persons { ranges: Vec::new() });
@@ -32,10 +37,32 @@ pub(crate) fn payer_of(uid: u32) -> u32 {
     PERSONS.read().unwrap_or_else(PoisonError::into_inner).payer_of(uid)
 }
 
-/// Reads whose users are whose, for all that is counted from now on.
-pub(crate) fn read() {
-    let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
-    set(Persons::parse(&text, sys::users::uid_of));
+/// Whose users are whose by now. A host without the file has no subordinate users.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read() -> io::Result<Persons> {
+    read_in(Path::new(FOLDER_OF_USERS))
+}
+
+fn read_in(folder: &Path) -> io::Result<Persons> {
+    let text = match std::fs::read_to_string(folder.join("subuid")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    Ok(Persons::parse(&text, sys::users::uid_of))
+}
+
+/// The same for all that is counted from now on. What is not known changes nothing, and is said.
+pub(crate) fn hold(read: io::Result<Persons>) {
+    match read {
+        Ok(persons) => set(persons),
+        Err(error) => tracing::warn!(
+            target: log::CONFIG,
+            "whose subordinate users are whose stays as it was: {FOLDER_OF_USERS}/subuid cannot be read \
+             ({error})"
+        ),
+    }
 }
 
 pub(crate) fn set(persons: Persons) {
@@ -72,8 +99,71 @@ impl Persons {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
+    use std::sync::{Mutex, MutexGuard};
+
     use super::*;
+
+    /// Sets whose users are whose, as subuid(5) says it. No other test does as long as what comes
+    /// back is kept.
+    pub(crate) fn set(text: &str) -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        super::set(Persons::parse(text, |_| None));
+        alone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use confine::{Calls, Rights};
+
+    use super::*;
+    use crate::confinement;
+
+    #[test]
+    fn a_file_that_another_has_replaced_is_read_again_by_a_thread_that_may_read_its_folder() {
+        let folder = std::env::temp_dir().join(format!("calisto-payers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("there is room");
+        let write = |name, text| std::fs::write(folder.join(name), text).expect("there is room");
+        write("subuid", "1000:100000:65536\n");
+        let (tell, told) = channel();
+        let (replace, replaced) = channel::<()>();
+        let place = folder.clone();
+        let reader = std::thread::spawn(move || {
+            let place_text = place.to_str().expect("it is of letters");
+            let reads = &confinement::reads_of_reload(place_text);
+            let rights = Rights { calls: &[Calls::Files], reads, ..Rights::NOTHING };
+            confine::enter(&rights).expect("root may give up rights");
+            let before = read_in(&place).map(|persons| persons.payer_of(200_000));
+            tell.send(before.ok()).expect("the test waits");
+            let _ = replaced.recv();
+            let after = read_in(&place).map(|persons| persons.payer_of(200_000));
+            (after.ok(), std::fs::read_dir(FOLDER_OF_USERS).is_ok())
+        });
+        assert_eq!(told.recv(), Ok(Some(200_000)));
+        write("subuid+", "1000:100000:65536\n1001:200000:65536\n");
+        std::fs::rename(folder.join("subuid+"), folder.join("subuid")).expect("as useradd does");
+        drop(replace);
+        assert_eq!(reader.join().expect("it does not panic"), (Some(1001), true));
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_changes_nothing_and_none_is_a_host_without_such_users() {
+        let _alone = testing::set("4100000001:4210000000:65536");
+        let folder = std::env::temp_dir().join(format!("calisto-unread-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("subuid")).expect("there is room");
+        let read = read_in(&folder);
+        assert!(read.is_err(), "it is a folder");
+        hold(read);
+        assert_eq!(payer_of(4_210_000_007), 4_100_000_001);
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+        hold(read_in(&folder));
+        assert_eq!(payer_of(4_210_000_007), 4_210_000_007);
+    }
 
     #[test]
     fn whoever_is_a_subordinate_is_paid_for_by_whose_it_is_and_others_by_themselves() {

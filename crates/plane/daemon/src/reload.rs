@@ -59,7 +59,6 @@ impl Source {
         let text = sys::regular_file::read_text(&self.path, config::FILE_BYTES_MAX)
             .map_err(|error| Failure::File(self.path.clone(), error))?;
         let mut config = Config::parse(&text)?;
-        payers::read();
         config.set_all(self.settings.iter().map(String::as_str))?;
         config.check_complete()?;
         Ok(config)
@@ -121,9 +120,16 @@ struct Reader {
 }
 
 impl Reader {
-    /// Keys that have changed; or why nothing has.
+    /// Keys that have changed; or why nothing has, who pays for whom included.
     fn reload(&mut self, asks: &Asks) -> Result<Vec<String>, String> {
         let new = self.source.read().map_err(|failure| failure.to_string())?;
+        let persons = payers::read();
+        let changed = self.change(new, asks)?;
+        payers::hold(persons);
+        Ok(changed)
+    }
+
+    fn change(&mut self, new: Config, asks: &Asks) -> Result<Vec<String>, String> {
         let changed = self.config.changes(&new);
         if changed.is_empty() {
             return Ok(changed);
