@@ -3,7 +3,8 @@
 //! A user has at most a quarter. All users together leave an eighth to root, and of what lies
 //! between that and three quarters nobody gets more than a small floor, so that whoever comes last
 //! finds something. Root may have all. A user is a person here, subordinate users included
-//! ([`crate::payers`]).
+//! ([`crate::payers`]). Whose subordinate it is may change while it has something: that is then
+//! still paid for by who was it, until all of it is given back.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +18,15 @@ pub(super) const ROOT: u32 = 0;
 pub(super) struct Shares {
     limit: usize,
     of_users: BTreeMap<u32, usize>,
+    /// Who pays for a user that has some, as when it took the first; and how many it has itself.
+    payers: BTreeMap<u32, (u32, usize)>,
     taken: usize,
 }
 
 impl Shares {
     /// `limit` is how many there are.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, of_users: BTreeMap::new(), taken: 0 }
+        Self { limit, of_users: BTreeMap::new(), payers: BTreeMap::new(), taken: 0 }
     }
 
     /// Whether a user who has `own`, of `taken` that everybody has, may have `more` of `limit`.
@@ -62,25 +65,36 @@ impl Shares {
 
     /// Adds to what a user has.
     pub(super) fn take(&mut self, uid: u32, count: usize) {
-        *self.of_users.entry(payer_of(uid)).or_default() += count;
+        if count == 0 {
+            return;
+        }
+        let (payer, own) = self.payers.entry(uid).or_insert_with(|| (payer_of(uid), 0));
+        *own += count;
+        *self.of_users.entry(*payer).or_default() += count;
         self.taken += count;
     }
 
     /// Takes off what a user has.
     pub(super) fn give_back(&mut self, uid: u32, count: usize) {
-        let payer = payer_of(uid);
-        let Some(own) = self.of_users.get_mut(&payer) else { return };
-        let count = count.min(*own);
+        let Some((payer, own)) = self.payers.get_mut(&uid) else { return };
+        let (payer, count) = (*payer, count.min(*own));
         *own -= count;
-        self.taken -= count;
         if *own == 0 {
-            self.of_users.remove(&payer);
+            self.payers.remove(&uid);
+        }
+        self.taken -= count;
+        if let Some(all) = self.of_users.get_mut(&payer) {
+            *all -= count;
+            if *all == 0 {
+                self.of_users.remove(&payer);
+            }
         }
     }
 
-    /// How many a user has.
+    /// How many a user has, with all who have the same payer.
     pub(super) fn of(&self, uid: u32) -> usize {
-        self.of_users.get(&payer_of(uid)).copied().unwrap_or_default()
+        let payer = self.payers.get(&uid).map_or_else(|| payer_of(uid), |(payer, _)| *payer);
+        self.of_users.get(&payer).copied().unwrap_or_default()
     }
 }
 
@@ -128,8 +142,7 @@ mod tests {
 
     #[test]
     fn subordinate_users_share_what_their_owner_has() {
-        // Users whom no other test has.
-        payers::set(Persons::parse("4100000000:4200000000:65536", |_| None));
+        let _alone = payers::testing::set("4100000000:4200000000:65536");
         let mut shares = Shares::new(800);
         for uid in (4_200_000_000..4_200_000_200).chain([4_100_000_000]) {
             while shares.has_room(uid, 1) {
@@ -138,8 +151,28 @@ mod tests {
         }
         assert_eq!(shares.counts(), (800, 200), "a quarter, as one user has");
         assert_eq!(shares.of(4_200_000_007), 200);
-        shares.give_back(4_200_000_001, 200);
+        // The first of them has taken all.
+        shares.give_back(4_200_000_000, 200);
         assert_eq!(shares.counts().1, 0);
+    }
+
+    #[test]
+    fn what_was_taken_before_a_user_had_a_person_is_given_back_whole_after_it_has_one() {
+        let (person, user) = (4_100_000_000, 4_200_000_000);
+        let _alone = payers::testing::set("");
+        let mut shares = Shares::new(800);
+        shares.take(user, 30);
+        shares.take(person, 7);
+        payers::set(Persons::parse("4100000000:4200000000:65536", |_| None));
+        shares.take(user, 5);
+        assert_eq!((shares.of(person), shares.of(user)), (7, 35), "it had some already");
+        shares.give_back(user, 35);
+        assert_eq!((shares.of(person), shares.counts().1), (7, 7));
+        shares.take(user, 1);
+        assert_eq!(shares.of(person), 8, "what it takes anew is its person's");
+        payers::set(Persons::default());
+        shares.give_back(user, 1);
+        assert_eq!((shares.of(person), shares.counts().1), (7, 7), "the other way, too");
     }
 
     #[test]
