@@ -17,6 +17,10 @@ static PERSONS: RwLock<Persons> = RwLock::new(Persons { ranges: Vec::new() });
 /// More lines of the file are not read.
 const RANGES_MAX: usize = 1 << 16;
 
+/// Users of one container in a range of root's, as container managers deal them out: these are one
+/// payer, and those of the next container another.
+const CONTAINER: u32 = 1 << 16;
+
 /// Whose users are whose.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Persons {
@@ -29,6 +33,7 @@ pub(crate) struct Persons {
 struct Range {
     first: u32,
     last: u32,
+    /// Whose they are. Root lends them to containers, which are not root: see [`CONTAINER`].
     payer: u32,
 }
 
@@ -78,11 +83,7 @@ impl Persons {
             let (owner, first) = (fields.next()?, fields.next()?.parse::<u32>().ok()?);
             let count: u32 = fields.next()?.parse().ok()?;
             let last = first.saturating_add(count.checked_sub(1)?);
-            let payer = match owner.parse().ok().or_else(|| uid_of(owner))? {
-                // Root lends them to containers, which are not root and have one share.
-                0 => first,
-                owner => owner,
-            };
+            let payer = owner.parse().ok().or_else(|| uid_of(owner))?;
             Some(Range { first, last, payer })
         };
         let mut ranges: Vec<Range> = text.lines().filter_map(range).take(RANGES_MAX).collect();
@@ -94,7 +95,11 @@ impl Persons {
         // The nearest that begins before it: ranges that overlap are a mistake of the file's.
         let after = self.ranges.partition_point(|range| range.first <= uid);
         let before = after.checked_sub(1).map(|at| self.ranges[at]);
-        before.filter(|range| uid != 0 && uid <= range.last).map_or(uid, |range| range.payer)
+        match before.filter(|range| uid != 0 && uid <= range.last) {
+            None => uid,
+            Some(Range { first, payer: 0, .. }) => first + (uid - first) / CONTAINER * CONTAINER,
+            Some(range) => range.payer,
+        }
     }
 }
 
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn whoever_is_a_subordinate_is_paid_for_by_whose_it_is_and_others_by_themselves() {
-        let text = "ann:100000:65536\n1001:200000:10\nroot:300000:65536\n\
+        let text = "ann:100000:65536\n1001:200000:10\nroot:300000:100000\n\
                     nobody-here:400000:10\nann:x:1\nann:500000:0\n0:4294967290:100\n";
         let uid_of =
             |name: &str| [("ann", 1000), ("root", 0)].into_iter().find(|(is, _)| *is == name);
@@ -182,6 +187,9 @@ mod tests {
             (200_009, 1001),
             (200_010, 200_010),
             (300_001, 300_000),
+            (365_535, 300_000),
+            (365_536, 365_536),
+            (399_999, 365_536),
             (400_001, 400_001),
             (500_000, 500_000),
             (u32::MAX, 4_294_967_290),

@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_of_one_container_of_roots_costs_another_nothing() {
+        let _alone = crate::payers::testing::set("0:4220000000:131072");
+        let [one, other] = [4_220_000_001, 4_220_065_537];
+        let mut closer = Closer::start().expect("threads are left");
+        let (held, until) = channel::<()>();
+        closer.close(one, Stuck(until));
+        (0..WAITING_MAX).for_each(|_| closer.close(one, ()));
+        assert!(closer.is_full(one) && closer.is_full(one + 7) && !closer.is_full(other));
+        drop(held);
+    }
+
+    #[test]
     fn whoever_sends_more_than_can_be_closed_is_told_and_nobody_else() {
         let mut closer = Closer::start().expect("threads are left");
         let (held, until) = channel::<()>();
