@@ -67,8 +67,12 @@ impl Endings {
         suspects.map(|one| one.again = true).is_some()
     }
 
-    /// A look for sockets that are open has ended; whether it knows.
-    pub(super) fn note_look(&mut self, is_known: bool, now: Nanos) {
+    /// A look for sockets that are open has ended; whether it was one for all of them, and whether
+    /// it knows. One for some tells nothing of the others: when those are looked for stays.
+    pub(super) fn note_look(&mut self, is_for_all: bool, is_known: bool, now: Nanos) {
+        if !is_for_all && (is_known || self.unknown.is_some()) {
+            return;
+        }
         let rest = match self.unknown {
             Some(Unknown { rest, .. }) => Nanos(rest.0 * 2).min(LOOK_AGAIN_MAX),
             None => LOOK_AGAIN_AFTER,
@@ -105,7 +109,7 @@ mod tests {
         assert!(!endings.is_look_due(now) && endings.next_deadline() == Nanos::FAR_FUTURE);
         let mut rests = Vec::new();
         for _ in 0..8 {
-            endings.note_look(false, now);
+            endings.note_look(true, false, now);
             assert!(!endings.is_look_due(now));
             let due = endings.next_deadline();
             rests.push(due.since(now).0 / 1_000_000_000);
@@ -113,7 +117,25 @@ mod tests {
             assert!(endings.is_look_due(now));
         }
         assert_eq!(rests, [10, 20, 40, 80, 160, 320, 600, 600]);
-        endings.note_look(true, now);
+        endings.note_look(true, true, now);
+        assert!(!endings.is_look_due(Nanos::FAR_FUTURE));
+    }
+
+    #[test]
+    fn a_look_about_one_application_leaves_the_look_for_all_due() {
+        let mut endings = Endings::watch().expect("netlink is there");
+        let now = Nanos::from_secs(7);
+        endings.note_look(false, true, now);
+        assert_eq!(endings.next_deadline(), Nanos::FAR_FUTURE);
+        endings.note_look(false, false, now);
+        let due = endings.next_deadline();
+        assert_eq!(due, now + LOOK_AGAIN_AFTER);
+        for is_known in [true, false, true] {
+            endings.note_look(false, is_known, now + Nanos::from_secs(1));
+            assert_eq!(endings.next_deadline(), due, "{is_known}");
+        }
+        assert!(endings.is_look_due(due));
+        endings.note_look(true, true, due);
         assert!(!endings.is_look_due(Nanos::FAR_FUTURE));
     }
 }

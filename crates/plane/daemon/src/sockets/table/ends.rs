@@ -68,7 +68,7 @@ impl SocketTable {
         self.tend_lingering(now);
         self.tend_suspects(now);
         if self.endings.is_look_due(now) {
-            self.look_for_ends(|_| true, now);
+            self.look_for_ends(None, now);
         }
         self.network.neighbours.refresh(now);
         self.tend_memory(now);
@@ -215,7 +215,7 @@ impl SocketTable {
         for _ in 0..ENDS {
             match self.endings.ends.next() {
                 SocketEnd::Ended { cookie } => self.end_of(cookie, now),
-                SocketEnd::Lost => self.look_for_ends(|_| true, now),
+                SocketEnd::Lost => self.look_for_ends(None, now),
                 SocketEnd::Nothing => return,
             }
         }
@@ -283,7 +283,7 @@ impl SocketTable {
                 self.table_config.command_queue.command(&close);
             }
             if has_nobody {
-                self.look_for_ends(|record| record.app == number, now);
+                self.look_for_ends(Some(number), now);
             }
             if suspects.again {
                 self.suspect(number, now);
@@ -313,8 +313,10 @@ impl SocketTable {
         ours.chain(local.filter(|one| is_nameless(&one.place))).collect()
     }
 
-    /// More ended than can be told: what is meant and no process holds any more has ended.
-    fn look_for_ends(&mut self, is_meant: impl Fn(&Record) -> bool, now: Nanos) {
+    /// More ended than can be told: what no process holds any more has ended, of an application or
+    /// of all.
+    fn look_for_ends(&mut self, of: Option<AppId>, now: Nanos) {
+        let is_meant = |record: &Record| of.is_none_or(|app| record.app == app);
         let is_in_sight =
             |record: &Record| self.apps.get(record.app).is_some_and(|app| !app.has_hidden_process);
         let meant = |cookie: &u64| {
@@ -323,14 +325,14 @@ impl SocketTable {
         };
         let mut over: Vec<u64> = self.records.cookies().filter(meant).collect();
         if over.is_empty() {
-            return self.endings.note_look(true, now);
+            return self.endings.note_look(of.is_none(), true, now);
         }
         let attached: Vec<u32> =
             self.apps.iter().flat_map(|app| app.pids.iter().copied()).collect();
         let asked = self.table_config.open_sockets.cookies(attached);
         // Who looks has ended for good, if it has.
         let is_known = asked.is_ok() || matches!(self.table_config.open_sockets, Nobody);
-        self.endings.note_look(is_known, now);
+        self.endings.note_look(of.is_none(), is_known, now);
         let open = match asked {
             Ok(open) => open,
             Err(error) => {
