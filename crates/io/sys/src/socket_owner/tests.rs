@@ -246,3 +246,25 @@ fn sockets_to_which_anybody_may_send_are_told_and_no_others() {
         drop((listener, client));
     });
 }
+
+#[test]
+fn a_connection_that_its_program_has_closed_is_nobodys_though_the_kernel_still_ends_it() {
+    in_namespace(|| {
+        let listener = TcpListener::bind("127.0.0.1:8000").expect("nobody is here");
+        let one = TcpStream::connect("127.0.0.1:8000").expect("it listens");
+        let port = one.local_addr().expect("it is connected").port();
+        let (other, _) = listener.accept().expect("it is connected");
+        let found = || {
+            let mut found = Vec::new();
+            let each = |at: SocketAddr, _: Owner| found.push(at.port());
+            let told = each_connected(Transport::Tcp, port..=port, Nanos::from_secs(60), each);
+            assert_eq!(told, Ok(true));
+            found
+        };
+        assert_eq!(found(), [port]);
+        // FIN-WAIT-2 for as long as the other does not close.
+        drop(one);
+        assert_eq!(found(), []);
+        drop(other);
+    });
+}
