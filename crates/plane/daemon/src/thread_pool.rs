@@ -57,18 +57,24 @@ impl ThreadPool {
     }
 
     /// Has a thread do `job`, now or as soon as one is free. A panic in it ends the job only.
+    /// False: none is free, and none can be started, so that it waits for whatever keeps the
+    /// others.
     ///
     /// # Errors
     /// There is no thread at all, and none could be started; the job is dropped.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<bool> {
         let mut state = self.shared.lock();
         state.jobs.push_back(Box::new(job));
-        if state.jobs.len() > state.idle && state.threads < self.shared.config.threads_max {
+        let mut has_thread = state.jobs.len() <= state.idle;
+        if !has_thread && state.threads < self.shared.config.threads_max {
             let shared = Arc::clone(&self.shared);
             let name = self.shared.config.name.to_owned();
             // Not joined: it may wait for somebody else's file when the daemon ends.
             match std::thread::Builder::new().name(name).spawn(move || shared.work()) {
-                Ok(_) => state.threads += 1,
+                Ok(_) => {
+                    state.threads += 1;
+                    has_thread = true;
+                }
                 // One of those that are there will take it.
                 Err(_) if state.threads > 0 => {}
                 Err(error) => {
@@ -78,7 +84,7 @@ impl ThreadPool {
             }
         }
         self.shared.news.notify_one();
-        Ok(())
+        Ok(has_thread)
     }
 
     /// Threads that there are.

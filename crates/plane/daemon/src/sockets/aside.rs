@@ -84,22 +84,27 @@ impl Aside {
     ) -> (Option<T>, Duration) {
         let errand = Arc::new(Errand::default());
         let theirs = Arc::clone(&errand);
-        let has_begun = self.begin(user, move || {
+        let begun = self.run(user, move || {
             if theirs.is_awaited() {
                 theirs.deliver(work());
             }
         });
-        if has_begun { errand.wait(within) } else { (None, Duration::ZERO) }
+        begun.map_or((None, Duration::ZERO), |has_thread| errand.wait(has_thread, within))
     }
 
     /// The same, without waiting. False: that user has too many threads already.
     pub(crate) fn begin(&self, user: u32, work: impl FnOnce() + Send + 'static) -> bool {
-        let Some(place) = self.enter(user) else { return false };
+        self.run(user, work).is_some()
+    }
+
+    /// Whether a thread is there for it, or it waits for those that may be kept.
+    fn run(&self, user: u32, work: impl FnOnce() + Send + 'static) -> Option<bool> {
+        let place = self.enter(user)?;
         let job = move || {
             let _place = place;
             work();
         };
-        self.threads.run(job).is_ok()
+        self.threads.run(job).ok()
     }
 
     fn enter(&self, user: u32) -> Option<Place> {
@@ -168,7 +173,7 @@ impl<T> Errand<T> {
         self.news.notify_one();
     }
 
-    fn wait(&self, within: Duration) -> (Option<T>, Duration) {
+    fn wait(&self, has_thread: bool, within: Duration) -> (Option<T>, Duration) {
         let begun = Instant::now();
         let (mut kept, mut ran) = (Duration::ZERO, Duration::ZERO);
         let mut state = locked(&self.state);
@@ -187,7 +192,7 @@ impl<T> Errand<T> {
             if timeout.timed_out() {
                 drop(state);
                 ran = self.has_run();
-                if self.is_kept() {
+                if self.is_kept(has_thread) {
                     // Who looks may have had no processor either.
                     kept += slept.elapsed().min(5 * LOOK_EVERY);
                 }
@@ -206,15 +211,18 @@ impl<T> Errand<T> {
         Duration::from_nanos(ran.map_or(0, |ran| ran.since(had_run).0))
     }
 
-    /// Whether its thread waits for something, and not for a processor.
-    fn is_kept(&self) -> bool {
+    /// Whether its thread waits for something, and not for a processor. One that is not there yet
+    /// is as kept as all others.
+    fn is_kept(&self, has_thread: bool) -> bool {
         let thread = self.thread.load(Ordering::Acquire);
         let stat = || std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
         // proc_pid_stat(5): the state follows the name, which stands in brackets.
-        thread != 0
-            && stat().is_ok_and(|text| {
+        let is_waiting = || {
+            stat().is_ok_and(|text| {
                 text.rsplit_once(") ").is_none_or(|(_, rest)| !rest.starts_with('R'))
             })
+        };
+        if thread == 0 { !has_thread } else { is_waiting() }
     }
 }
 
@@ -287,6 +295,23 @@ mod tests {
         assert!(done.is_some() && (SHORT..LONG).contains(&ran), "{ran:?}");
         let (done, ran) = aside.ask(7, 10 * SHORT, move || compute(Nanos::from_secs(1)));
         assert!(done.is_none() && ran >= 10 * SHORT, "{ran:?}");
+    }
+
+    #[test]
+    fn where_no_thread_can_be_started_and_all_are_kept_nobody_waits_beyond_the_bound() {
+        let mut aside = Aside::start().expect("threads are left");
+        aside.threads = Arc::new(ThreadPool::new(PoolConfig {
+            name: "aside",
+            role: Role::Aside,
+            threads_max: 1,
+            idle_max: 1,
+        }));
+        let (hold, held) = channel::<()>();
+        assert!(aside.begin(7, move || _ = held.recv()));
+        let (done, kept) = aside.ask(8, 10 * SHORT, || ());
+        assert!(done.is_none() && kept >= 10 * SHORT, "{kept:?}");
+        drop(hold);
+        assert_eq!(aside.ask(8, LONG, || ()).0, Some(()));
     }
 
     #[test]
