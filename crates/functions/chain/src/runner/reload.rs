@@ -22,6 +22,8 @@ use crate::tunnels;
 
 /// Whether a new function and an old one have something in common.
 type IsAlike<'a> = &'a dyn Fn(&FunctionPart, &FunctionPart) -> bool;
+/// A way to be alike, and what comes of it.
+type Likeness<'a> = (IsAlike<'a>, fn(usize) -> Origin);
 
 /// Threads look for other functions between two batches; one that does not is stuck.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -196,7 +198,7 @@ fn origins(old: &[FunctionPart], new: &[FunctionPart], senders_stay: bool) -> Ve
         _ => false,
     };
     let is_of_one_kind = |one: &FunctionPart, other: &FunctionPart| one.kind() == other.kind();
-    let likenesses: [(IsAlike<'_>, fn(usize) -> Origin); 4] = [
+    let likenesses: [Likeness<'_>; 4] = [
         (&is_same, Origin::Same),
         (&is_set_alike, Origin::After),
         (&is_of_one_object, Origin::After),

@@ -72,11 +72,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    pub(super) fn new(
-        sender: Sender<Notice>,
-        eventfd: Arc<EventFd>,
-        ending: Arc<Ending>,
-    ) -> Self {
+    pub(super) fn new(sender: Sender<Notice>, eventfd: Arc<EventFd>, ending: Arc<Ending>) -> Self {
         Self { sender, eventfd, ending }
     }
 
