@@ -73,6 +73,8 @@ pub(crate) struct Process {
     channel: OwnedFd,
     /// Questions so far.
     asked: u64,
+    /// Copies that came too late, with the processes that have the sockets.
+    late: Vec<(u32, OwnedFd)>,
 }
 
 impl OpenSockets {
@@ -96,7 +98,7 @@ impl OpenSockets {
             // A key that ends the daemon does not end it first.
             .process_group(0)
             .spawn()?;
-        Ok(Self::Process(Process { channel, asked: 0 }))
+        Ok(Self::Process(Process { channel, asked: 0, late: Vec::new() }))
     }
 
     /// The cookies of all sockets that any process has open; `attached` are processes that surely
@@ -160,15 +162,17 @@ impl OpenSockets {
         }
     }
 
-    /// Whether the process that looks has ended since the last call. What else can be read is an
-    /// answer that was too late.
-    pub(crate) fn has_just_ended(&mut self) -> bool {
-        let Self::Process(process) = self else { return false };
+    /// Whether the process that looks has ended since the last call, and the copies that have come
+    /// too late, with the processes that have the sockets: to be closed where nobody waits. What
+    /// else can be read is an answer that was too late.
+    pub(crate) fn hear(&mut self) -> (bool, Vec<(u32, OwnedFd)>) {
+        let Self::Process(process) = self else { return (false, Vec::new()) };
         let has_ended = process.throw_late_away();
+        let late = std::mem::take(&mut process.late);
         if has_ended {
             *self = Self::Nobody;
         }
-        has_ended
+        (has_ended, late)
     }
 
     /// Readable when it has ended, or has answered late.
@@ -187,7 +191,7 @@ impl Process {
         let mut looked = Looked::default();
         loop {
             match self.next_part(give_up)? {
-                (_, Part::Copy(_, copy)) => close_aside(copy),
+                (_, Part::Copy(pid, copy)) => self.late.push((pid, copy)),
                 (of, _) if of != number => {}
                 (_, Part::Cookies(some)) => looked.cookies.extend(some),
                 (_, Part::Unseen(some)) => looked.unseen.extend(some),
@@ -245,25 +249,17 @@ impl Process {
         }
     }
 
-    /// Throws away what nobody has waited for; whether the process has ended.
-    fn throw_late_away(&self) -> bool {
+    /// Throws away what nobody has waited for, but for copies; whether the process has ended.
+    fn throw_late_away(&mut self) -> bool {
         for _ in 0..LATE_MAX {
             match Part::receive(self.channel.as_fd()) {
-                Ok((_, Part::Copy(_, copy))) => close_aside(copy),
+                Ok((_, Part::Copy(pid, copy))) => self.late.push((pid, copy)),
                 Ok(_) => {}
                 Err(error) => return error.kind() != ErrorKind::WouldBlock,
             }
         }
         false
     }
-}
-
-/// Closes a socket of somebody's, for which one may have to wait. Hardly ever: only where an answer
-/// was late.
-fn close_aside(copy: OwnedFd) {
-    let close = std::thread::Builder::new().name("closer".to_owned());
-    // Without a thread it is closed here.
-    let _ = close.spawn(move || drop(copy));
 }
 
 /// What the process does that looks: answers until nobody asks any more.

@@ -13,7 +13,7 @@ fn beside(
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .expect("descriptors are left");
     let asked = std::thread::spawn(move || act(theirs));
-    (OpenSockets::Process(Process { channel, asked: 0 }), asked)
+    (OpenSockets::Process(Process { channel, asked: 0, late: Vec::new() }), asked)
 }
 
 fn tcp_socket() -> OwnedFd {
@@ -43,7 +43,7 @@ fn each_question_has_its_answer_in_the_order_of_questions() {
         let cookies = asked.cookies([]).expect("they are all here");
         assert!(cookies.contains(&cookie));
     }
-    assert!(!asked.has_just_ended(), "nothing is left of the answers");
+    assert!(!asked.hear().0, "nothing is left of the answers");
     drop(asked);
     answering.join().expect("it ends when nobody asks any more");
 }
@@ -87,7 +87,7 @@ fn what_nobody_waits_for_is_no_end_and_is_thrown_away() {
     let begun = Instant::now();
     let mut is_quiet = false;
     while !is_quiet {
-        assert!(!asked.has_just_ended() && begun.elapsed() < Duration::from_secs(60));
+        assert!(!asked.hear().0 && begun.elapsed() < Duration::from_secs(60));
         is_quiet = !sys::poll::wait_readable(readable.as_fd(), Nanos::from_millis(10));
     }
     drop((asked, readable));
@@ -116,10 +116,10 @@ fn a_process_that_has_ended_is_an_error_and_not_an_empty_answer() {
     let mut gone = OpenSockets::start("/bin/true".into()).expect("there is a program that ends");
     assert!(gone.cookies([]).is_err());
     let begun = std::time::Instant::now();
-    while !gone.has_just_ended() {
+    while !gone.hear().0 {
         assert!(begun.elapsed().as_secs() < 10, "its end is seen");
     }
-    assert!(!gone.has_just_ended() && gone.descriptor().is_none(), "it is said once");
+    assert!(!gone.hear().0 && gone.descriptor().is_none(), "it is said once");
     assert!(gone.cookies([]).is_err());
 }
 
@@ -176,4 +176,19 @@ fn a_copy_of_a_socket_comes_with_its_process_and_is_that_socket() {
     }
     drop(process);
     answering.join().expect("it does not panic");
+}
+
+#[test]
+fn copies_that_come_too_late_are_closed_by_whoever_hears_of_them_and_by_no_thread_of_their_own() {
+    let (mut asked, other) = beside(|channel| {
+        for pid in 1..=40 {
+            Part::Copy(pid, tcp_socket()).send(channel.as_fd(), 0).expect("somebody listens");
+        }
+    });
+    other.join().expect("it does not panic");
+    let (has_ended, late) = asked.hear();
+    assert!(has_ended, "its channel is closed");
+    assert!(late.iter().map(|(pid, _)| *pid).eq(1..=40));
+    assert!(late.iter().all(|(_, copy)| sys::socket::cookie_of(copy.as_fd()).is_ok()));
+    assert!(asked.hear().1.is_empty());
 }

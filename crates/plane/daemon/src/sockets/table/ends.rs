@@ -26,6 +26,9 @@ const ENDS: usize = 4096;
 /// Whoever has accepted a connection names it so soon.
 const NAMED_WITHIN: Nanos = Nanos::from_secs(2);
 
+/// The user of a process that is not attached any more.
+const NOBODY: u32 = 65_534;
+
 /// Time between two looks whether all connections are closed.
 const DRAIN_EVERY: Nanos = Nanos::from_millis(20);
 
@@ -101,7 +104,13 @@ impl SocketTable {
     }
 
     fn watch_looker(&mut self) {
-        if self.table_config.open_sockets.has_just_ended() {
+        let (has_ended, late) = self.table_config.open_sockets.hear();
+        for (pid, copy) in late {
+            let its = self.apps.iter().find(|app| app.pids.contains(&pid));
+            let uid = its.map_or(NOBODY, |app| app.uid);
+            self.close_later(uid, copy);
+        }
+        if has_ended {
             self.table_config.counters.count(AttachServerEvent::LookerEnded);
             tracing::warn!(
                 target: log::SOCKETS,
