@@ -10,7 +10,9 @@ use shm::sockets::{
     Asks, Backlog, Kind, Quota, RingDesc, Side, SlotState, SlotWords, SocketMemory, SocketServer,
     SocketSizes, TX_GROW_SHIFT,
 };
-use stack::{AppSockets, Command, CommandQueue, Listening, Notifier, Parcel};
+use stack::{
+    AppSockets, Command, CommandQueue, Inherited, LetGoRequest, Listening, Notifier, Parcel,
+};
 use tcp::{Algorithm, FlowOptions};
 
 use super::peers::content;
@@ -59,11 +61,13 @@ impl Program {
             user: app.0.into(),
             region: RegionId(app.0.into()),
             server,
+            records: None,
             notifier: Box::new(Awake),
             spins: false,
             rate: None,
             permits: None,
             congestions: vec![Algorithm::NewReno, Algorithm::Cubic],
+            trace_one_in: AtomicU32::new(0),
         });
         commands.command(&Command::Add(Arc::clone(&sockets)));
         let listener = sockets.server.lend_slot().expect("a slot");
@@ -198,7 +202,8 @@ impl Program {
     pub(super) fn hand_over(&mut self, commands: &CommandQueue, number: usize) -> Option<SlotId> {
         let slot = self.pick(number)?;
         let (app, generation) = (self.sockets.app, self.sockets.server.generation(slot));
-        commands.command(&Command::HandOver { app, slot, generation });
+        let request = LetGoRequest::default();
+        commands.command(&Command::HandOver { app, slot, generation, request });
         Some(slot)
     }
 
@@ -206,7 +211,7 @@ impl Program {
     pub(super) fn take(&mut self, parcel: Parcel) {
         assert_eq!(parcel.app.app, self.sockets.app);
         let Ok(let_go) = parcel.connection else { return };
-        let (unread, queued) = (let_go.unread(), let_go.queued());
+        let Inherited { unread, queued, .. } = let_go.inherited();
         // Of a hostile program, what it has written is anything.
         if let Some(streams) = self.streams.remove(&parcel.slot).filter(|_| self.is_honest) {
             let all = |from_peer, from, to| -> Vec<u8> {
