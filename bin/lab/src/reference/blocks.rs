@@ -37,8 +37,8 @@ fn every_command_in_a_message_or_a_comment_is_one_that_the_command_line_knows() 
     for path in sources {
         let text = std::fs::read_to_string(&path).expect("a text");
         for words in text.split("`calisto ").skip(1).filter_map(|rest| {
-            let (code, _) = rest.split_once('`')?;
-            begun(&format!("calisto {code}"))
+            let word = rest.split(|letter: char| !letter.is_ascii_lowercase() && letter != '-');
+            begun(&format!("calisto {}", word.into_iter().next()?))
         }) {
             commands += 1;
             if let Err(why) = accept(&words) {
