@@ -67,6 +67,15 @@ fn in_place_of(old: BorrowedFd<'_>, uid: u32) -> Result<OwnedFd, SysError> {
     Ok(new)
 }
 
+/// Making one takes this long before it is the program that is waited for. Some tens of
+/// microseconds are usual, and ten thousand honest connections must not use up their user's time.
+const MADE_ANYWAY: Duration = Duration::from_micros(250);
+
+/// How much of `elapsed` a user's programs have kept whoever made `count` sockets in their places.
+pub(crate) fn kept(elapsed: Duration, count: usize) -> Duration {
+    elapsed.saturating_sub(MADE_ANYWAY * u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 /// Sockets for the places of all of these, which are of one user's programs, as far as these let
 /// them be asked until a time. None: this one did not. Nobody has the new ones but who calls.
 pub(crate) fn all_in_place_of(
@@ -255,6 +264,15 @@ mod tests {
 
     /// Of linux/socket.h: more of the datagram comes.
     const MSG_MORE: i32 = 0x8000;
+
+    #[test]
+    fn many_sockets_that_are_made_in_their_time_use_up_none_of_their_programs_and_one_that_is_kept_does()
+     {
+        let honest = Duration::from_micros(240) * 10_000;
+        assert_eq!(kept(honest, 10_000), Duration::ZERO);
+        let late = Duration::from_millis(50);
+        assert!(kept(late, 1) > Duration::from_millis(49), "{:?}", kept(late, 1));
+    }
 
     #[test]
     fn a_socket_of_another_user_is_gone_on_with_for_roots_programs_only() {

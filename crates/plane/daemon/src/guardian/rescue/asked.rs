@@ -73,7 +73,7 @@ impl Rescue<'_> {
         let old: Vec<Passed> =
             batch.iter().map(|candidate| Passed::clone(&candidate.socket)).collect();
         let made = successor::all_in_place_of(&self.aside, &old, uid, until);
-        *waited += begun.elapsed();
+        *waited += successor::kept(begun.elapsed(), batch.len());
         batch.into_iter().zip(made).collect()
     }
 }

@@ -61,9 +61,9 @@ impl SocketTable {
     ) {
         let mut seized: BTreeMap<SlotKey, Ready> = BTreeMap::new();
         let begun = Instant::now();
-        let most = USER_SEIZED_WITHIN.saturating_sub(*waited);
+        let (most, count) = (USER_SEIZED_WITHIN.saturating_sub(*waited), batch.len());
         let mut left = self.ready(batch, until.min(begun + most));
-        *waited += begun.elapsed();
+        *waited += successor::kept(begun.elapsed(), count);
         let begun = Instant::now();
         let timeout = SEIZED_WITHIN.min(USER_SEIZED_WITHIN.saturating_sub(*waited));
         let give_up = (begun + timeout).min(until);
