@@ -1,29 +1,18 @@
 //! UDP sockets whose programs have closed them, before any worker has heard of it.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{Call, FallbackReason, Reply};
 use base::SlotId;
 use port::xdp::Protocol;
-use rustix::net::{AddressFamily, SocketType, sockopt};
 use shm::sockets::Asks;
 
 use super::super::super::guards::destination;
 use super::super::super::routes::Link;
-use super::fixture::{Fixture, Process, slot};
+use super::fixture::{Fixture, Process, shared, slot};
 
 const UDP: Call = Call::Udp { remote: None };
-
-/// A socket whose port others may have, too.
-fn shared(at: SocketAddr) -> (OwnedFd, SocketAddr) {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
-    let socket = socket.expect("descriptors are left");
-    sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
-    let at = sys::socket::bind(socket.as_fd(), at).expect("all of them share it");
-    (socket, at)
-}
 
 fn close(process: &Process, slot: SlotId) {
     let words = process.memory.slot(slot).expect("the daemon has lent it");

@@ -1,30 +1,20 @@
 //! UDP sockets beside connected ones of the kernel: more of them than it can tell in time.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use attach::{Call, FallbackReason, Reply};
 use port::xdp::Protocol;
-use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::super::super::guards::destination;
 use super::super::super::routes::Link;
-use super::fixture::{Fixture, slot, user};
+use super::fixture::{Fixture, shared, slot, user};
 
 const UDP: Call = Call::Udp { remote: None };
 
 /// Sockets at one port for which the kernel takes many times as long as a look may.
 const CROWD: usize = 12_000;
-
-/// A socket whose port others may have, too.
-fn shared(at: SocketAddr) -> (OwnedFd, SocketAddr) {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
-    let socket = socket.expect("descriptors are left");
-    sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
-    let at = sys::socket::bind(socket.as_fd(), at).expect("all of them share it");
-    (socket, at)
-}
 
 /// Connected sockets of this user at a port, and at own addresses that no other test has.
 fn crowd(port: u16) -> Vec<OwnedFd> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use attach::{Call, JoinRequest, PeerCredentials, Profile, Reply, SocketsRequest};
 use base::{RegionId, SlotId};
 use config::Config;
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use shm::sockets::SocketMemory;
 use stack::CommandQueue;
 use sys::clock;
@@ -127,6 +127,15 @@ pub(super) fn slot(answer: &Answer) -> (RegionId, SlotId) {
 
 pub(super) fn socket() -> OwnedFd {
     rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("descriptors")
+}
+
+/// A UDP socket whose port others may have, too.
+pub(super) fn shared(at: SocketAddr) -> (OwnedFd, SocketAddr) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+    let socket = socket.expect("descriptors are left");
+    sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
+    let at = sys::socket::bind(socket.as_fd(), at).expect("all of them share it");
+    (socket, at)
 }
 
 pub(super) fn listener() -> (TcpListener, SocketAddr) {
