@@ -1,4 +1,4 @@
-//! What an application needs before the loop hears of it: memory, pipes, an eventfd, limits.
+//! What an application needs before the loop hears of it: memory, wakers, an eventfd, limits.
 //!
 //! Made on the attach server's thread, because filling memory and tables takes a millisecond.
 

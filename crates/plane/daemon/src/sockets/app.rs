@@ -14,7 +14,7 @@ use stack::{AppSockets, FlowRecords, Rate};
 use sys::eventfd::EventFd;
 
 use super::descriptors::Payer;
-use super::notifier::{Pipes, Ringer};
+use super::notifier::{Ringer, Wakers};
 use super::proofs::Proofs;
 use super::tell::tell;
 use crate::engine::algorithm;
@@ -32,7 +32,7 @@ pub(super) struct App {
     pub(super) tenant: Arc<Tenant>,
     pub(super) streams: Arc<AppSockets>,
     pub(super) quota: Arc<Quota>,
-    pub(super) pipes: Arc<Pipes>,
+    pub(super) wakers: Arc<Wakers>,
     /// Rung by the application when a worker sleeps.
     pub(super) doorbell: Arc<EventFd>,
     /// Processes that are connected.
@@ -82,8 +82,8 @@ impl App {
         let records = records.transpose().map_err(|error| failed(&error))?.map(Arc::new);
         let doorbell = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let proofs = Proofs::new(who).map_err(|error| failed(&error))?;
-        let pipes = Pipes::new();
-        let notifier = Box::new(Ringer(Arc::clone(&pipes)));
+        let wakers = Wakers::new();
+        let notifier = Box::new(Ringer(Arc::clone(&wakers)));
         let limits = Arc::clone(&tenant);
         let permits =
             tenant.connect.is_some().then(|| -> Box<dyn Fn(SocketAddr) -> bool + Send + Sync> {
@@ -113,7 +113,7 @@ impl App {
             tenant,
             streams,
             quota,
-            pipes,
+            wakers,
             doorbell,
             pids: vec![who.pid],
             has_hidden_process: is_hidden(who),
@@ -130,7 +130,7 @@ impl App {
         let memory = self.streams.server.memory().descriptor();
         let descriptors = [memory, records.table().descriptor()];
         self.guarded = Some(guardian.hold(Guards::App, number, uid, &descriptors));
-        self.pipes.guard(guardian, number);
+        self.wakers.guard(guardian, number);
     }
 
     /// A further process of it is here.

@@ -18,7 +18,7 @@ use sys::futex::{self, Scope};
 use super::answer::Answer;
 use super::endings::Nameless;
 use super::guards::Ends;
-use super::notifier::Pipes;
+use super::notifier::Wakers;
 
 /// Connections of one local pair, at most.
 const PAIRS_MAX: u32 = 8192;
@@ -52,7 +52,7 @@ pub(super) struct End {
     /// there wait: the daemon never does.
     pub(super) wake: EventFd,
     /// How the daemon wakes them.
-    pub(super) pipes: Arc<Pipes>,
+    pub(super) wakers: Arc<Wakers>,
     pub(super) is_gone: bool,
 }
 
@@ -216,7 +216,7 @@ impl LocalPair {
                 if ready_bits
                     .is_some_and(|ready_bits| ready_bits.set(slot) && ready_bits.claim_wake())
                 {
-                    self.ends[side as usize].pipes.ring(poller);
+                    self.ends[side as usize].wakers.ring(poller);
                 }
             }
         }

@@ -19,11 +19,11 @@ type Writer = (Waker, Option<Guarded>);
 /// What wakes an application's pollers. Only the daemon has it, and it never waits for the
 /// application.
 #[derive(Debug)]
-pub(super) struct Pipes {
+pub(super) struct Wakers {
     pollers: Vec<Mutex<Option<Writer>>>,
 }
 
-impl Pipes {
+impl Wakers {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { pollers: (0..POLLERS_MAX).map(|_| Mutex::new(None)).collect() })
     }
@@ -81,7 +81,7 @@ fn guard(guardian: &Guardian, app: AppId, poller: u32, writer: &Waker) -> Guarde
 }
 
 /// The same as workers have it.
-pub(super) struct Ringer(pub(super) Arc<Pipes>);
+pub(super) struct Ringer(pub(super) Arc<Wakers>);
 
 impl Notifier for Ringer {
     fn poller(&self, _side: Side, poller: u32) {
@@ -99,20 +99,20 @@ mod tests {
 
     #[test]
     fn a_poller_is_rung_until_it_is_closed_and_never_blocks_whoever_rings() {
-        let pipes = Pipes::new();
-        let reader = pipes.open(3, None).expect("descriptors are left");
+        let wakers = Wakers::new();
+        let reader = wakers.open(3, None).expect("descriptors are left");
         for _ in 0..100_000 {
-            pipes.ring(3);
+            wakers.ring(3);
         }
         let mut bytes = [0; 16];
         let woken = rustix::io::read(&reader, &mut bytes);
         assert!(woken.is_ok_and(|woken| woken > 0), "{woken:?}");
-        pipes.close(3);
-        pipes.ring(3);
-        pipes.ring(POLLERS_MAX);
+        wakers.close(3);
+        wakers.ring(3);
+        wakers.ring(POLLERS_MAX);
         drop(reader);
-        let reader = pipes.open(3, None).expect("descriptors are left");
+        let reader = wakers.open(3, None).expect("descriptors are left");
         drop(reader);
-        pipes.ring(3);
+        wakers.ring(3);
     }
 }

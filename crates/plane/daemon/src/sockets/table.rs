@@ -274,7 +274,7 @@ impl SocketTable {
         self.descriptors.give_back(member.payer(), count);
         let Some(app) = self.apps.get_mut(member.app) else { return };
         for poller in member.pollers {
-            app.pipes.close(poller);
+            app.wakers.close(poller);
             app.streams.server.pollers(Side::Zero).give_back(poller);
         }
         if let Some(at) = app.pids.iter().position(|pid| *pid == member.pid) {
@@ -314,7 +314,7 @@ impl SocketTable {
         // Before workers free its slots: a connection that is gone without that would pass for one
         // that has ended in order.
         app.streams.server.memory().end(reason.code());
-        app.pipes.close_all();
+        app.wakers.close_all();
         self.table_config.command_queue.command(&Command::Remove { app: number });
         self.table_config.doorbells.remove(number);
         self.regions.remove(app.region());

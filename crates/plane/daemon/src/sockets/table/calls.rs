@@ -110,7 +110,7 @@ impl SocketTable {
         let pollers = app.streams.server.pollers(Side::Zero);
         let Some(poller) = pollers.take() else { return Answer::errno(Errno::NOSPC) };
         let guardian = self.table_config.guardian.as_ref();
-        match app.pipes.open(poller, guardian.map(|guardian| (guardian, app.number()))) {
+        match app.wakers.open(poller, guardian.map(|guardian| (guardian, app.number()))) {
             Ok(pipe) => {
                 context.member.pollers.push(poller);
                 self.descriptors.take(payer, 1);
@@ -130,7 +130,7 @@ impl SocketTable {
         };
         context.member.pollers.swap_remove(at);
         self.descriptors.give_back(context.member.payer(), 1);
-        app.pipes.close(poller);
+        app.wakers.close(poller);
         app.streams.server.pollers(Side::Zero).give_back(poller);
         Answer::done()
     }

@@ -151,8 +151,8 @@ impl SocketTable {
         }
         let regions = [self.regions.new_number()?, self.regions.new_number()?];
         let end = |app: AppId, region| {
-            let pipes = Arc::clone(&self.apps.get(app)?.pipes);
-            Some(End { app, region, wake: EventFd::new().ok()?, pipes, is_gone: false })
+            let wakers = Arc::clone(&self.apps.get(app)?.wakers);
+            Some(End { app, region, wake: EventFd::new().ok()?, wakers, is_gone: false })
         };
         let ends = [end(connecting, regions[0])?, end(accepting, regions[1])?];
         let quota = Arc::clone(&self.apps.get(connecting)?.quota);
